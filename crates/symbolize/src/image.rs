@@ -45,8 +45,8 @@ pub(crate) struct Image {
     bytes: Option<ImageBytes>,
     /// Kept while the bytes are those of an open file.
     open: Option<OpenFile>,
-    /// Whether the file was closed to make room for others.
-    is_closed: bool,
+    /// Which file it was, if that was closed to make room for others.
+    closed: Option<open::FileOnDisk>,
     elf: Option<Elf>,
     /// Read when the first frame is unwound: a recording that comes with chains needs none.
     cfi: Option<Option<Cfi>>,
@@ -146,7 +146,7 @@ impl Image {
             mapping,
             bytes: None,
             open: None,
-            is_closed: false,
+            closed: None,
             elf: None,
             cfi: None,
             rules: FastMap::default(),

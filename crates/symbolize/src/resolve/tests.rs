@@ -34,15 +34,23 @@ struct Asked {
     mapped: Vec<Mapping>,
     /// The paths of the images that were opened, where they can be.
     opened: Option<Vec<String>>,
+    /// Whether other files are at their places now.
+    are_replaced: bool,
 }
 
 struct StandIn(Rc<RefCell<Asked>>);
 
 impl Origin for StandIn {
     fn open_image(&self, mapping: &Mapping) -> Result<ImageBytes, ImageRefused> {
-        if let Some(opened) = &mut self.0.borrow_mut().opened {
+        let asked = &mut *self.0.borrow_mut();
+        if let Some(opened) = &mut asked.opened {
             opened.push(mapping.path.clone());
-            return Ok(ImageBytes::File(File::open("/dev/null").unwrap()));
+            let path = if asked.are_replaced {
+                "/dev/zero"
+            } else {
+                "/dev/null"
+            };
+            return Ok(ImageBytes::File(File::open(path).unwrap()));
         }
         let why = "it is a stand-in".to_owned();
         Err(ImageRefused { why })

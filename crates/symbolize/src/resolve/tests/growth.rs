@@ -146,3 +146,19 @@ fn a_file_that_was_closed_is_opened_again_when_it_is_in_a_stack() {
     slice(&mut resolver);
     assert_eq!(asked.borrow_mut().opened, Some(Vec::new()));
 }
+
+#[test]
+fn another_file_at_the_place_of_one_that_was_closed_is_not_taken_for_it() {
+    let (mut resolver, asked) = resolver();
+    asked.borrow_mut().opened = Some(Vec::new());
+    for number in 0..=MAX_OPEN_FILES as u64 {
+        resolver.take(Event::Mapping(file(1, number)));
+    }
+    let open = resolver.binaries.open_count();
+    asked.borrow_mut().are_replaced = true;
+    resolver.take(sample(1, 1, 1, &[start(0) + 1]));
+    assert_eq!(stacks(&slice(&mut resolver)), [["[lib.0+0x1]"]]);
+    let opened = asked.borrow_mut().opened.take().unwrap();
+    assert_eq!(opened.last().unwrap(), "/lib.0");
+    assert_eq!(resolver.binaries.open_count(), open);
+}
