@@ -7,6 +7,8 @@ use nodespy_model::{Mapping, RuntimeAddress};
 
 /// How many regions are looked through for a file.
 const MAX_SEARCHED: usize = 64;
+/// So many regions need no second look, and the sum of what was settled on does neither.
+const MIN_UNSETTLED: usize = 4096;
 
 /// An image of the resolver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -37,6 +39,8 @@ struct Regions(BTreeMap<RuntimeAddress, Region>);
 struct Layer {
     regions: Regions,
     below: Option<Rc<Layer>>,
+    /// How many regions are here and below.
+    total: usize,
 }
 
 /// The code memory of one process. A new mapping takes the place of what it overlaps.
@@ -48,6 +52,8 @@ pub(crate) struct AddressMap {
     own: Regions,
     shared: Option<Rc<Layer>>,
     version: u32,
+    /// How many regions there were when they were last known to be mapped.
+    settled: usize,
 }
 
 impl AddressMap {
@@ -83,6 +89,7 @@ impl AddressMap {
                 below.clone_from(&layer.below);
             }
             self.shared = Some(Rc::new(Layer {
+                total: top.0.len() + total_of(below.as_ref()),
                 regions: top,
                 below,
             }));
@@ -95,10 +102,35 @@ impl AddressMap {
         self.version
     }
 
+    /// How many regions there are, of which others may lie above some.
+    pub(crate) fn len(&self) -> usize {
+        self.own.0.len() + total_of(self.shared.as_ref())
+    }
+
+    /// Whether so many regions have come that they should be compared with what is mapped: nothing tells what is
+    /// unmapped.
+    pub(crate) fn is_unsettled(&self) -> bool {
+        self.len() > MIN_UNSETTLED.max(2 * self.settled)
+    }
+
+    /// Takes as many regions again before they are to be compared, but no more than a limit.
+    pub(crate) fn settle(&mut self, limit: usize) {
+        self.settled = self.len().min(limit / 2);
+    }
+
+    /// An empty map in place of this one.
+    pub(crate) fn successor(&self) -> Self {
+        Self {
+            version: self.version.wrapping_add(1),
+            ..Self::default()
+        }
+    }
+
     /// Forgets everything.
     pub(crate) fn clear_all(&mut self) {
         self.own = Regions::default();
         self.shared = None;
+        self.settled = 0;
         self.version = self.version.wrapping_add(1);
     }
 
@@ -141,6 +173,11 @@ impl AddressMap {
             next = layer.below.as_ref();
         }
     }
+}
+
+/// How many regions a layer and those below it have.
+fn total_of(layer: Option<&Rc<Layer>>) -> usize {
+    layer.map_or(0, |layer| layer.total)
 }
 
 /// A layer and those below it.

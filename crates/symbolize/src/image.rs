@@ -12,13 +12,15 @@ use crate::elf::{
 };
 use crate::embedded_builtins::{self, Builtin};
 use crate::go_functions;
-use crate::image_budget::ImageBudget;
+use crate::image_budget::{ImageBudget, OpenFile};
 use crate::inlines::Inlines;
 use crate::libuv;
 use crate::unwind::cfi::{Cfi, Rule};
 use crate::v8::{Layout, bytecode_sizes, unexported};
 use crate::x86_64::epilogue::{Epilogue, INSTRUCTION_BYTES, epilogue};
 use crate::x86_64::{CALL_BYTES, DIRECT_CALL_BYTES, call_distance, ends_with_call};
+
+mod open;
 
 /// What V8 exports of itself for debuggers.
 const V8_CONSTANT: &str = "v8dbg_";
@@ -38,9 +40,13 @@ const CODE_WINDOW_BYTES: usize = 2048;
 pub(crate) struct Image {
     /// The last part of its path, for `[node+0x1234]`.
     pub(crate) name: String,
-    /// The process it was first seen in.
-    pid: u32,
+    /// Where it was first seen, or again since it was closed.
+    mapping: Mapping,
     bytes: Option<ImageBytes>,
+    /// Kept while the bytes are those of an open file.
+    open: Option<OpenFile>,
+    /// Which file it was, if that was closed to make room for others.
+    closed: Option<open::FileOnDisk>,
     elf: Option<Elf>,
     /// Read when the first frame is unwound: a recording that comes with chains needs none.
     cfi: Option<Option<Cfi>>,
@@ -94,6 +100,7 @@ impl Image {
     /// The same at the cost of a budget that others share.
     pub(crate) fn within(self, budget: &ImageBudget) -> Self {
         Self {
+            open: open::counted(self.bytes.as_ref(), budget),
             budget: budget.clone(),
             ..self
         }
@@ -101,7 +108,7 @@ impl Image {
 
     /// Stands where an image was that is not needed any more: it has neither rules nor names.
     pub(crate) fn absent() -> Self {
-        Self::empty(String::new(), 0)
+        Self::empty(String::new(), nowhere())
     }
 
     /// An image with nothing but unwind tables.
@@ -132,12 +139,14 @@ impl Image {
         }
     }
 
-    fn empty(name: String, pid: u32) -> Self {
+    fn empty(name: String, mapping: Mapping) -> Self {
         Self {
             is_musl: is_musl(&name),
             name,
-            pid,
+            mapping,
             bytes: None,
+            open: None,
+            closed: None,
             elf: None,
             cfi: None,
             rules: FastMap::default(),
@@ -160,7 +169,7 @@ impl Image {
             .next()
             .unwrap_or_default()
             .to_owned();
-        let mut image = Self::empty(name, mapping.pid);
+        let mut image = Self::empty(name, mapping.clone());
         match opened {
             Ok(mut bytes) => {
                 image.elf = Elf::read(&mut bytes);
@@ -328,6 +337,7 @@ impl Image {
     /// Reads what names need: to be called before they are asked for.
     pub(crate) fn load_symbols(&mut self, origin: &dyn Origin) {
         if self.symbols.is_none() {
+            self.reopen(origin, None);
             self.symbols = Some(self.read_symbols(origin));
             let refusal = || self.budget.tables.take_refusal();
             self.refused = self.refused.take().or_else(refusal);
@@ -335,8 +345,9 @@ impl Image {
     }
 
     /// Reads the unwind tables where an address has no symbol and they have to tell its function.
-    pub(crate) fn load_function_of(&mut self, address: u64) {
+    pub(crate) fn load_function_of(&mut self, address: u64, origin: &dyn Origin) {
         if self.symbol_at(address).is_none() {
+            self.reopen_for_tables(origin, None);
             self.cfi();
         }
     }
@@ -344,6 +355,7 @@ impl Image {
     /// Reads what inlined functions need: to be called before they are asked for.
     pub(crate) fn load_inlines(&mut self, origin: &dyn Origin) {
         if self.inlines.is_none() {
+            self.reopen(origin, None);
             self.inlines = Some(self.read_inlines(origin));
         }
     }
@@ -384,7 +396,7 @@ impl Image {
     fn read_inlines(&mut self, origin: &dyn Origin) -> Option<Inlines> {
         let build_id = &self.elf.as_ref()?.build_id;
         let separate = origin
-            .open_debug_file(self.pid, build_id)
+            .open_debug_file(self.mapping.pid, build_id)
             .filter(|file| is_debug_file_of(file, build_id))
             .and_then(|file| Inlines::read(&file, &self.budget.debug));
         separate.or_else(|| match &self.bytes {
@@ -397,7 +409,7 @@ impl Image {
         let pool = &self.budget.tables;
         let build_id = self.elf.as_ref().map_or(&[][..], |elf| &elf.build_id);
         let separate = origin
-            .open_debug_file(self.pid, build_id)
+            .open_debug_file(self.mapping.pid, build_id)
             .map(|file| Symbols::read_debug_file(file, build_id, pool))
             .filter(|symbols| !symbols.is_empty());
         let mut symbols = separate
@@ -484,6 +496,19 @@ pub(crate) fn v8_exports(elf: &Elf, bytes: &mut ImageBytes) -> Option<V8Exports>
         worker_table,
         libuv: symbols,
     })
+}
+
+/// The mapping of what is nowhere.
+fn nowhere() -> Mapping {
+    Mapping {
+        pid: 0,
+        start: 0,
+        end: 0,
+        file_offset: 0,
+        path: String::new(),
+        file: FileIdentity::default(),
+        time: 0,
+    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,10 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+/// So many files of images are open at once; a hundred containers have fewer, and the kernel permits four times as many where
+/// nobody says otherwise.
+pub(crate) const MAX_OPEN_FILES: usize = 1024;
+
 /// For unwind tables and symbols: Node 26 has 20 MB of them, everything that Chromium maps 200.
 const TABLES_LIMIT_BYTES: u64 = 512 << 20;
 /// For debug information, which is read for inlined functions: that of a debug build of Node has 900 MB in one section.
@@ -16,6 +20,7 @@ const DEBUG_LIMIT_BYTES: u64 = 2 << 30;
 pub(crate) struct ImageBudget {
     pub(crate) tables: Pool,
     pub(crate) debug: Pool,
+    pub(crate) files: OpenFiles,
 }
 
 impl Default for ImageBudget {
@@ -23,7 +28,34 @@ impl Default for ImageBudget {
         Self {
             tables: Pool::of(TABLES_LIMIT_BYTES),
             debug: Pool::of(DEBUG_LIMIT_BYTES),
+            files: OpenFiles::default(),
         }
+    }
+}
+
+/// How many files of images are open.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct OpenFiles(Rc<Cell<usize>>);
+
+impl OpenFiles {
+    pub(crate) fn count(&self) -> usize {
+        self.0.get()
+    }
+
+    /// Counts a file for as long as the result is kept.
+    pub(crate) fn open(&self) -> OpenFile {
+        self.0.set(self.count() + 1);
+        OpenFile(self.clone())
+    }
+}
+
+/// A file that is counted as open.
+#[derive(Debug)]
+pub(crate) struct OpenFile(OpenFiles);
+
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        self.0.0.set(self.0.count() - 1);
     }
 }
 

@@ -15,6 +15,7 @@ pub mod proc;
 mod program;
 mod resident;
 mod scheduling;
+mod standing_still;
 mod wanted;
 mod watch;
 
@@ -29,5 +30,6 @@ pub use ports::{LocalListeners, listening_ports};
 pub use program::{Program, node_version, program};
 pub use resident::{Resident, residents};
 pub use scheduling::SchedulingWatch;
+pub(crate) use standing_still::stands_still;
 pub use wanted::{Selection, Wanted};
 pub use watch::{Target, describe};

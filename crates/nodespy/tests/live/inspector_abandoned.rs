@@ -100,6 +100,59 @@ fn an_inspector_that_opens_after_nodespy_was_killed_is_closed() {
     expect_opened_and_closed(&mut target);
 }
 
+/// The companion of a process, which goes to work at once: its input has ended.
+fn companion_of(pid: u32) -> Started {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let after_name = stat.rsplit(')').next().unwrap();
+    // The twenty-second field, of which two are before the end of the name.
+    let start_time = after_name.split_whitespace().nth(19).unwrap();
+    Started::new(
+        nodespy(&["close-abandoned", &pid.to_string(), start_time]),
+        "",
+    )
+}
+
+/// A program that opens its inspector, and does something with it when it gets SIGUSR2.
+fn start_with_inspector(then: &str) -> Running {
+    let code = format!(
+        "const i = require('inspector'); i.open(0, '127.0.0.1'); setInterval(() => {{}}, 20);
+         process.on('SIGUSR2', () => {{ {then} }}); console.log('ready')"
+    );
+    let mut command = Command::new(node(USUAL_NODE).unwrap());
+    command.args(["-e", &code]);
+    Running::new(command)
+}
+
+#[test]
+fn an_inspector_that_moves_when_nodespy_was_killed_is_closed() {
+    let Some(_live) = live() else { return };
+    let then = "setTimeout(() => { i.close(); i.open(0, '127.0.0.1'); console.log('moved') }, 300)";
+    let mut target = start_with_inspector(then);
+    let pid = target.pid();
+    signal(pid, "USR2");
+    let companion = companion_of(pid);
+    target.line_within("moved", DEADLINE);
+    wait_until("its inspector closes", || listeners(pid) == 0);
+    companion.finish().expect_code(0);
+    assert_eq!(listeners(pid), 0);
+    assert!(target.is_alive());
+}
+
+#[test]
+fn an_inspector_of_a_stopped_process_is_closed_when_that_goes_on() {
+    let Some(_live) = live() else { return };
+    let mut target = start_with_inspector("");
+    let pid = target.pid();
+    signal(pid, "STOP");
+    let companion = companion_of(pid);
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(listeners(pid), 1);
+    signal(pid, "CONT");
+    wait_until("its inspector closes", || listeners(pid) == 0);
+    companion.finish().expect_code(0);
+    assert!(target.is_alive());
+}
+
 const IDLE: &str = "console.log('ready'); setInterval(() => {}, 20);";
 
 /// A nodespy that records a command by the inspector, and the command's process, which has just become Node.

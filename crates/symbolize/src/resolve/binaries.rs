@@ -7,7 +7,7 @@ use super::batch::Batch;
 use crate::address_map::ImageId;
 use crate::frame::Identified;
 use crate::image::{Image, ImageKey};
-use crate::image_budget::ImageBudget;
+use crate::image_budget::{ImageBudget, MAX_OPEN_FILES};
 use crate::kernel::KernelSymbols;
 
 /// No more modules of a kernel are remembered (a desktop has 200).
@@ -15,6 +15,8 @@ const KERNEL_MAPPING_LIMIT: usize = 1 << 14;
 /// How many images are kept that no process has mapped any more: the next process is often
 /// another one of the same program.
 const MAX_IDLE_IMAGES: usize = 128;
+/// With more images than this, and twice those that were last in use, what nothing refers to goes before the slice ends.
+const MIN_CROWD: usize = 4096;
 /// And for how many slices: a minute of a recording, ten of an agent. That of Node has a dozen megabytes.
 const MAX_IDLE_SLICES: u32 = 60;
 
@@ -28,6 +30,12 @@ pub(crate) struct Binaries {
     budget: ImageBudget,
     /// For how many slices no process has had an image mapped, by [`ImageId`].
     idle: Vec<u32>,
+    /// When each was last known to be in a stack, by [`ImageId`]; 0 for never.
+    last_used: Vec<u64>,
+    /// Counts these times.
+    uses: u64,
+    /// How many were left when what nothing refers to last went.
+    left: usize,
     /// Places of the list without an image.
     free: Vec<ImageId>,
     /// The kernel and its modules, where a recording lists them.
@@ -49,6 +57,7 @@ impl Binaries {
         // Identity is the file, not the path: a replaced binary is another image.
         let key = (mapping.path.clone(), mapping.file.clone());
         if let Some(&image) = self.ids.get(&key) {
+            self.image_mut(image).seen_again(mapping);
             return image;
         }
         let opened = Image::open(mapping, origin).within(&self.budget);
@@ -56,11 +65,13 @@ impl Binaries {
             Some(free) => {
                 self.images[free.0 as usize] = opened;
                 self.idle[free.0 as usize] = 0;
+                self.last_used[free.0 as usize] = 0;
                 free
             }
             None => {
                 self.images.push(opened);
                 self.idle.push(0);
+                self.last_used.push(0);
                 ImageId(self.images.len() as u32 - 1)
             }
         };
@@ -68,10 +79,49 @@ impl Binaries {
         image
     }
 
-    /// How many images are open.
+    /// How many images there are.
     #[cfg(test)]
     pub(super) fn count(&self) -> usize {
         self.ids.len()
+    }
+
+    /// How many of them hold a file open.
+    #[cfg(test)]
+    pub(super) fn open_count(&self) -> usize {
+        self.budget.files.count()
+    }
+
+    /// Whether there are so many images that those out of use should go at once.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.ids.len() > MIN_CROWD.max(2 * self.left)
+    }
+
+    /// Whether more files are open than may be.
+    pub(super) fn has_too_many_open(&self) -> bool {
+        self.budget.files.count() > MAX_OPEN_FILES
+    }
+
+    /// Takes note that images are in stacks.
+    pub(super) fn touch(&mut self, images: &[ImageId]) {
+        self.uses += 1;
+        for image in images {
+            self.last_used[image.0 as usize] = self.uses;
+        }
+    }
+
+    /// Closes the files of the images that have been in no stack for longest, so that a quarter of what may be open is free.
+    pub(super) fn close_longest_unused(&mut self) {
+        let mut open: Vec<(u64, ImageId)> = self
+            .ids
+            .values()
+            .filter(|image| self.image(**image).is_open())
+            .map(|image| (self.last_used[image.0 as usize], *image))
+            .collect();
+        open.sort_unstable();
+        let closed = open.len().saturating_sub(MAX_OPEN_FILES / 4 * 3);
+        for (_, image) in &open[..closed] {
+            self.image_mut(*image).close();
+        }
     }
 
     pub(super) fn image(&self, image: ImageId) -> &Image {
@@ -85,17 +135,23 @@ impl Binaries {
     /// Drops images that have been out of use for long, with their descriptors; `used` are those that must stay. To be
     /// called once for each slice.
     pub(super) fn evict(&mut self, used: &FastSet<ImageId>) {
-        let mut unused = Vec::new();
         for &image in self.ids.values() {
             let idle = &mut self.idle[image.0 as usize];
             *idle = match used.contains(&image) {
                 true => 0,
                 false => idle.saturating_add(1),
             };
-            if *idle > 0 {
-                unused.push((*idle, image));
-            }
         }
+        self.drop_unused(used);
+    }
+
+    /// The same before the slice ends: `used` are those that samples refer to, too.
+    pub(super) fn drop_unused(&mut self, used: &FastSet<ImageId>) {
+        let images = self.ids.values().copied();
+        let mut unused: Vec<(u32, ImageId)> = images
+            .filter(|image| !used.contains(image))
+            .map(|image| (self.idle[image.0 as usize], image))
+            .collect();
         // The longest out of use first.
         unused.sort_unstable_by(|left, right| right.cmp(left));
         let excess = unused.len().saturating_sub(MAX_IDLE_IMAGES);
@@ -105,6 +161,7 @@ impl Binaries {
             .filter(|&(at, (idle, _))| at < excess || idle > MAX_IDLE_SLICES)
             .map(|(_, (_, image))| image)
             .collect();
+        self.left = self.ids.len() - evicted.len();
         if evicted.is_empty() {
             return;
         }
@@ -130,7 +187,9 @@ impl Binaries {
         origin: &dyn Origin,
         notes: &mut Notes,
     ) {
-        for image in batch.images() {
+        let images = batch.images();
+        self.touch(&images);
+        for image in images {
             let image = self.image_mut(image);
             image.load_symbols(origin);
             if has_inlines {
@@ -139,7 +198,7 @@ impl Binaries {
         }
         for frame in batch.frames() {
             if let Identified::Image(image, address) = frame {
-                self.image_mut(image).load_function_of(address);
+                self.image_mut(image).load_function_of(address, origin);
             }
         }
         if batch.has_kernel_frames() {

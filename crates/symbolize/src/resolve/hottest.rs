@@ -68,7 +68,7 @@ impl Resolver {
                 match image.symbol_at(address) {
                     Some(symbol) => Leaf::Symbol(id, symbol),
                     None => {
-                        image.load_function_of(address);
+                        image.load_function_of(address, &*self.origin);
                         Leaf::Address(id, image.function_start(address).unwrap_or(address))
                     }
                 }

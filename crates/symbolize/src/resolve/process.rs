@@ -9,6 +9,7 @@ use super::jit_watch::JitWatch;
 use super::worker_threads::WorkerName;
 use crate::address_map::AddressMap;
 use crate::unwind;
+use crate::v8::shares::Share;
 use crate::v8::{FunctionFacts, FunctionId, Functions, V8};
 
 /// A process while it is recorded, with what is open of it.
@@ -118,7 +119,8 @@ impl LiveProcess {
         if let HeapWalk::On(v8) = &mut found
             && let Some(before) = self.before_exec.take()
         {
-            v8.functions = before.after_exec();
+            let new = v8.functions.of_another();
+            v8.functions = before.after_exec(new);
         }
         self.v8 = found;
     }
@@ -169,6 +171,14 @@ impl LiveProcess {
         self.before_exec = None;
         if let Some(v8) = self.v8_mut() {
             v8.end_slice();
+        }
+    }
+
+    /// What the addresses of source maps of its scripts take.
+    pub(super) fn into_map_urls(self) -> Option<Share> {
+        match self.v8 {
+            HeapWalk::On(v8) => Some(v8.functions.into_map_urls()),
+            HeapWalk::NoV8 | HeapWalk::Refused => None,
         }
     }
 

@@ -7,6 +7,7 @@ use super::jit_watch::{JitWatch, watch_jit_file};
 use super::process::{LiveProcess, LiveThread};
 use crate::address_map::ImageId;
 use crate::unwind::KnownRoot;
+use crate::v8::shares::Share;
 
 /// Every process and thread of a slice.
 #[derive(Debug, Default)]
@@ -22,6 +23,8 @@ pub(super) struct Processes {
 pub(super) struct EndedProcess {
     pub(super) pid: u32,
     pub(super) scripts: Vec<LoadedScript>,
+    /// What these take of what all processes may hold.
+    _map_urls: Option<Share>,
 }
 
 impl Processes {
@@ -183,6 +186,7 @@ impl Processes {
                 ended.push(EndedProcess {
                     pid: process.about.pid,
                     scripts: process.scripts().filter(is_mapped).collect(),
+                    _map_urls: process.into_map_urls(),
                 });
             } else {
                 process.end_slice();

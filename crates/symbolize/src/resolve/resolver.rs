@@ -1,26 +1,25 @@
 //! Events as they come: sideband events change what is known of processes, samples join the batch.
 
-use nodespy_model::{
-    CopyRules, Event, EventType, LibuvAddresses, Mapping, Nanoseconds, Origin, Profile,
-};
+use nodespy_model::{CopyRules, Event, EventType, LibuvAddresses, Nanoseconds, Origin, Profile};
 
 use super::batch::Batch;
 use super::binaries::Binaries;
-use super::jit_watch::{is_jitdump, watch_jit_file};
-use super::process::HeapWalk;
+use super::jit_watch::watch_jit_file;
 use super::processes::{EndedProcess, Processes};
 use super::routes::KnownRoutes;
 use super::store_labels::StoreLabels;
-use crate::address_map::ImageId;
 use crate::copied::Chunks;
 use crate::frame::{Identified, Unwound};
 use crate::source_map::{SourceMapOptions, map_sources};
-use crate::v8::{StoreOptions, V8};
+use crate::v8::StoreOptions;
+use crate::v8::shares::Pools;
 
 /// Resolves events as they come.
 pub struct Resolver {
     pub(super) origin: Box<dyn Origin>,
     pub(super) binaries: Binaries,
+    /// What the tables of all processes share.
+    pub(super) pools: Pools,
     pub(super) processes: Processes,
     pub(super) batch: Batch,
     /// What makes the samples.
@@ -28,7 +27,7 @@ pub struct Resolver {
     /// Processes that ended in the last slice, after those that are remembered longer.
     pub(super) ended: Vec<EndedProcess>,
     pub(super) remembered: usize,
-    has_heap_walk: bool,
+    pub(super) has_heap_walk: bool,
     pub(super) has_async_callers: bool,
     pub(super) has_routes: bool,
     /// The routes that samples were labelled with so far.
@@ -58,6 +57,7 @@ impl Resolver {
         Self {
             origin,
             binaries: Binaries::default(),
+            pools: Pools::default(),
             processes: Processes::default(),
             batch: Batch::default(),
             events: vec![EventType::default()],
@@ -149,51 +149,6 @@ impl Resolver {
                 time,
             } => self.take_fork((pid, tid), parent_pid, time),
             Event::Exit { pid, tid, time } => self.processes.exit(pid, tid, time),
-        }
-    }
-
-    pub(super) fn take_mapping(&mut self, mapping: Mapping) {
-        if mapping.pid == Mapping::KERNEL_PID {
-            self.binaries.add_kernel_mapping(mapping);
-            return;
-        }
-        let origin = &*self.origin;
-        let index = self
-            .processes
-            .find_or_add(mapping.pid, mapping.time, origin);
-        let process = self.processes.get_mut(index);
-        if is_jitdump(&mapping) {
-            let jit = watch_jit_file(origin, mapping.pid, Some(&mapping));
-            process.jit = jit.or(process.jit.take());
-            process.dump = Some(mapping);
-            return;
-        }
-        let image = (!mapping.is_anonymous()).then(|| self.binaries.image_of(&mapping, origin));
-        process.map.insert(&mapping, image);
-        if self.has_heap_walk
-            && let (Some(image), HeapWalk::NoV8) = (image, &process.v8)
-        {
-            let found = self.heap_walk(image, &mapping);
-            let image = self.binaries.image_mut(image);
-            let process = self.processes.get_mut(index);
-            process.libuv = image.libuv(image.bias(&mapping));
-            process.start_heap_walk(found);
-        }
-    }
-
-    /// Gets ready to read the heap of the V8 in an image.
-    fn heap_walk(&mut self, image: ImageId, mapping: &Mapping) -> HeapWalk {
-        let image = self.binaries.image_mut(image);
-        match image.v8_layout() {
-            None => HeapWalk::NoV8,
-            Some(Ok(layout)) => HeapWalk::On(Box::new(V8::new(layout, image.bias(mapping)))),
-            Some(Err(why)) => {
-                let name = &image.name;
-                self.batch
-                    .notes
-                    .remark(format!("the heap of {name} is not read for names: {why}"));
-                HeapWalk::Refused
-            }
         }
     }
 

@@ -99,6 +99,8 @@ impl Resolver {
         thread: u32,
         frames: &mut Vec<Unwound>,
     ) {
+        // Unwinding opens files again that were closed.
+        self.limit_open_files();
         let UserStack::Copy {
             registers, stack, ..
         } = &sample.user

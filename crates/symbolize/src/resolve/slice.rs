@@ -80,7 +80,10 @@ impl Resolver {
     /// Drops what has ended, and what nothing that lives needs.
     fn end_slice(&mut self) {
         self.ended.extend(self.processes.end_slice(&*self.origin));
+        self.pools.end_slice();
         self.binaries.evict(&self.processes.images());
+        // Naming has opened files again that were closed.
+        self.limit_open_files();
     }
 
     /// Gives up what was kept of processes for questions about the slice they ended in, but for the

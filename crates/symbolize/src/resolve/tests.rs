@@ -17,6 +17,8 @@ use crate::jit::stand_in::{CountedFile, map_file};
 use crate::v8::V8;
 use crate::v8::stand_in::{Memory, Program, TURBOFAN, Words, node20_layout};
 
+mod growth;
+
 /// What was asked of the stand-in.
 #[derive(Debug, Default)]
 struct Asked {
@@ -28,12 +30,28 @@ struct Asked {
     memory: Option<Words>,
     /// What processes are known to be.
     described: Option<Process>,
+    /// What a process has mapped now.
+    mapped: Vec<Mapping>,
+    /// The paths of the images that were opened, where they can be.
+    opened: Option<Vec<String>>,
+    /// Whether other files are at their places now.
+    are_replaced: bool,
 }
 
 struct StandIn(Rc<RefCell<Asked>>);
 
 impl Origin for StandIn {
-    fn open_image(&self, _: &Mapping) -> Result<ImageBytes, ImageRefused> {
+    fn open_image(&self, mapping: &Mapping) -> Result<ImageBytes, ImageRefused> {
+        let asked = &mut *self.0.borrow_mut();
+        if let Some(opened) = &mut asked.opened {
+            opened.push(mapping.path.clone());
+            let path = if asked.are_replaced {
+                "/dev/zero"
+            } else {
+                "/dev/null"
+            };
+            return Ok(ImageBytes::File(File::open(path).unwrap()));
+        }
         let why = "it is a stand-in".to_owned();
         Err(ImageRefused { why })
     }
@@ -53,6 +71,14 @@ impl Origin for StandIn {
             true => buffer.len(),
             false => 0,
         }
+    }
+
+    fn mappings(&self, pid: u32) -> Vec<Mapping> {
+        let mapped = self.0.borrow().mapped.clone();
+        mapped
+            .into_iter()
+            .map(|mapping| Mapping { pid, ..mapping })
+            .collect()
     }
 
     fn describe(&self, _: u32) -> Option<Process> {

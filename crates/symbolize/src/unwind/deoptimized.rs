@@ -27,7 +27,7 @@ pub(super) fn caller(
     memory: &mut StackMemory<'_>,
 ) -> Option<(Unwound, Option<Registers>)> {
     let start = registers.stack_pointer();
-    if registers.frame_pointer() >= start || !code.images[image.0 as usize].has_v8() {
+    if registers.frame_pointer() >= start || !code.opened(image).has_v8() {
         return None;
     }
     let frame_pointer = (0..SEARCH_BYTES)

@@ -184,9 +184,10 @@ pub(crate) fn unwind(
         };
         let step = match code.map.at(address) {
             Place::File { image, file_offset } => {
-                let linked = code.images[image.0 as usize].address_of_offset(file_offset);
-                let rule = code.images[image.0 as usize].rule_at(linked);
-                let is_musl = code.images[image.0 as usize].is_musl && rule == Rule::NoTable;
+                let file = code.image(image);
+                let linked = file.address_of_offset(file_offset);
+                let rule = file.rule_at(linked);
+                let is_musl = file.is_musl && rule == Rule::NoTable;
                 let may_be_v8 = rule == Rule::NoTable && !is_musl;
                 frames.push(Unwound {
                     code: CodeAddress::Image(image, linked),
@@ -370,7 +371,7 @@ fn step_by_expression(
     memory: &mut StackMemory<'_>,
 ) -> Step {
     let evaluate = |code: &mut Code<'_>, cfa, read: &mut dyn FnMut(u64) -> Option<u64>| {
-        let cfi = code.images[image.0 as usize].cfi()?;
+        let cfi = code.image(image).cfi()?;
         cfi.evaluate(address, registers, cfa, read)
     };
     let mut evaluated = evaluate(code, None, &mut |at| memory.read_copied(at));
@@ -412,11 +413,25 @@ fn find_saved_stack_pointer(
 }
 
 impl Code<'_> {
+    /// An image with its unwind tables.
+    fn image(&mut self, image: ImageId) -> &mut Image {
+        let image = &mut self.images[image.0 as usize];
+        image.reopen_for_tables(self.origin, Some(self.pid));
+        image
+    }
+
+    /// An image with its file open, for its code.
+    fn opened(&mut self, image: ImageId) -> &mut Image {
+        let image = &mut self.images[image.0 as usize];
+        image.reopen(self.origin, Some(self.pid));
+        image
+    }
+
     /// Whether the instruction before `address` is a call, in code that comes from a file.
     fn follows_call(&mut self, address: u64) -> bool {
         match address.checked_sub(1).map(|inside| self.map.at(inside)) {
             Some(Place::File { image, file_offset }) => {
-                self.images[image.0 as usize].is_call_before(file_offset + 1)
+                self.opened(image).is_call_before(file_offset + 1)
             }
             _ => false,
         }

@@ -34,7 +34,7 @@ fn caller(
     registers: &Registers,
     memory: &mut StackMemory<'_>,
 ) -> Option<Registers> {
-    let epilogue = code.images[image.0 as usize].epilogue_at(address)?;
+    let epilogue = code.opened(image).epilogue_at(address)?;
     let above = |offset: i64| registers.stack_pointer().wrapping_add_signed(offset);
     let slot = above(epilogue.return_address);
     let return_address = memory.read(slot)?;

@@ -21,7 +21,7 @@ pub(super) fn find_frame_pointer(
     memory: &StackMemory<'_>,
 ) -> Option<u64> {
     let start = registers.stack_pointer().next_multiple_of(FRAME_ALIGNMENT);
-    let function = code.images[image.0 as usize].cfi()?.function_start(address);
+    let function = code.image(image).cfi()?.function_start(address);
     let frames = || {
         (0..SEARCH_BYTES)
             .step_by(FRAME_ALIGNMENT as usize)
@@ -50,7 +50,7 @@ impl Code<'_> {
         let Place::File { image, file_offset } = self.map.at(address.checked_sub(1)?) else {
             return None;
         };
-        let called = self.images[image.0 as usize].called_before(file_offset + 1)?;
+        let called = self.opened(image).called_before(file_offset + 1)?;
         Some((image, called))
     }
 }

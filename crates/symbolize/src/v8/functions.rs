@@ -8,12 +8,11 @@ use super::aging::Aging;
 use super::heap::{Heap, small_integer};
 use super::scope::{Scope, read_scope};
 use super::scripts::{ScriptId, Scripts, script_of_bytecode};
+use super::shares::{Pools, Share};
+use super::texts::Texts;
 
 /// How many functions and scripts are remembered by their address.
 const KNOWN_LIMIT: usize = 1 << 20;
-/// No more functions are told apart in one slice, with no more bytes of names and urls; the rest stay unknown.
-const FUNCTION_LIMIT: usize = 4 << 20;
-const TEXT_LIMIT_BYTES: usize = 256 << 20;
 /// With more than this a slice leaves nothing to the next, which reads what it needs.
 const MAX_KEPT: usize = 1 << 17;
 const MAX_KEPT_BYTES: usize = 32 << 20;
@@ -57,44 +56,12 @@ struct KnownShared {
     function: FunctionId,
 }
 
-/// Names and urls, each held once: thousands of functions share a url.
+/// Every function seen in a process, across its isolates. Where the pools have no room, more functions stay unknown.
 #[derive(Debug)]
-struct Texts {
-    all: FastSet<Arc<str>>,
-    bytes: usize,
-    max_bytes: usize,
-}
-
-impl Default for Texts {
-    fn default() -> Self {
-        Self {
-            all: FastSet::default(),
-            bytes: 0,
-            max_bytes: TEXT_LIMIT_BYTES,
-        }
-    }
-}
-
-impl Texts {
-    fn intern(&mut self, text: &str) -> Arc<str> {
-        if let Some(known) = self.all.get(text) {
-            return known.clone();
-        }
-        let new: Arc<str> = text.into();
-        self.bytes += new.len();
-        self.all.insert(new.clone());
-        new
-    }
-
-    fn is_full(&self) -> bool {
-        self.bytes >= self.max_bytes
-    }
-}
-
-/// Every function seen in a process, across its isolates.
-#[derive(Debug, Default)]
 pub(crate) struct Functions {
     facts: Vec<FunctionFacts>,
+    /// As many as there are facts.
+    count: Share,
     ids: FastMap<FunctionFacts, FunctionId>,
     texts: Texts,
     by_shared: Aging<u64, KnownShared>,
@@ -110,21 +77,69 @@ pub(crate) struct Functions {
     were_placeholders: FastSet<FunctionId>,
 }
 
+impl Default for Functions {
+    fn default() -> Self {
+        Self::new(&Pools::default())
+    }
+}
+
 impl Functions {
+    /// Those of a process that shares pools with others.
+    pub(crate) fn new(pools: &Pools) -> Self {
+        Self::with(
+            pools.functions.share(),
+            pools.texts.share(),
+            Scripts::new(pools),
+        )
+    }
+
+    fn with(count: Share, bytes: Share, scripts: Scripts) -> Self {
+        Self {
+            facts: Vec::new(),
+            count,
+            ids: FastMap::default(),
+            texts: Texts::new(bytes),
+            by_shared: Aging::default(),
+            scripts,
+            unplaced: FastMap::default(),
+            not_in_scripts: FastMap::default(),
+            placeholders: FastMap::default(),
+            were_placeholders: FastSet::default(),
+        }
+    }
+
     pub(crate) fn get(&self, id: FunctionId) -> &FunctionFacts {
         &self.facts[id.0 as usize]
     }
 
     /// The functions so far, for a process that has started another program: what was known by its
     /// address is forgotten.
-    pub(crate) fn after_exec(self) -> Self {
+    pub(crate) fn after_exec(mut self, new: Self) -> Self {
+        self.by_shared.clear();
+        self.unplaced.clear();
+        self.not_in_scripts.clear();
+        self.placeholders.clear();
         Self {
-            facts: self.facts,
-            ids: self.ids,
-            texts: self.texts,
-            were_placeholders: self.were_placeholders,
-            ..Self::default()
+            scripts: new.scripts,
+            ..self
         }
+    }
+
+    /// An empty table for another process.
+    pub(super) fn of_another(&self) -> Self {
+        let (count, bytes) = (self.count.sibling(), self.texts.bytes.sibling());
+        Self::with(count, bytes, self.scripts.successor())
+    }
+
+    /// Starts afresh: nothing refers to a function any more.
+    pub(super) fn forget_all(&mut self) {
+        *self = self.of_another();
+    }
+
+    fn push(&mut self, facts: FunctionFacts) -> FunctionId {
+        self.count.take(1);
+        self.facts.push(facts);
+        FunctionId(self.facts.len() as u32 - 1)
     }
 
     /// The function of a `SharedFunctionInfo`; none when it is not one.
@@ -184,8 +199,7 @@ impl Functions {
         if self.unplaced.len() >= KNOWN_LIMIT {
             self.unplaced.clear();
         }
-        let id = FunctionId(self.facts.len() as u32);
-        self.facts.push(facts);
+        let id = self.push(facts);
         self.unplaced.insert(shared, id);
         id
     }
@@ -218,15 +232,15 @@ impl Functions {
             return None;
         }
         // Its own entry: what it turns out to be takes its place.
-        let id = FunctionId(self.facts.len() as u32);
-        self.facts.push(FunctionFacts {
+        let facts = FunctionFacts {
             name: self.texts.intern("[unknown]"),
             url: self.texts.intern(""),
             line: 0,
             column: 0,
             script: None,
             kind: FunctionKind::Placeholder,
-        });
+        };
+        let id = self.push(facts);
         self.placeholders.insert(bytecode, id);
         self.were_placeholders.insert(id);
         Some(id)
@@ -292,8 +306,7 @@ impl Functions {
         if let Some(&known) = self.ids.get(&facts) {
             return known;
         }
-        let id = FunctionId(self.facts.len() as u32);
-        self.facts.push(facts.clone());
+        let id = self.push(facts.clone());
         self.ids.insert(facts, id);
         id
     }
@@ -329,7 +342,7 @@ impl Functions {
 
     /// Whether no more functions are told apart.
     fn is_full(&self) -> bool {
-        self.facts.len() >= FUNCTION_LIMIT || self.texts.is_full()
+        self.count.room() == 0 || self.texts.is_full()
     }
 
     /// What is known of a function, and whether that is all there is.
@@ -411,13 +424,23 @@ impl Functions {
 
     /// Whether so much is held that it should not be kept for the next slice.
     pub(crate) fn is_large(&self) -> bool {
-        self.facts.len() > MAX_KEPT || self.texts.bytes > MAX_KEPT_BYTES
+        self.facts.len() > MAX_KEPT
+            || self.texts.bytes.held() > MAX_KEPT_BYTES
+            || self.count.is_too_much()
+            || self.texts.bytes.is_too_much()
+            || self.scripts.holds_too_much()
+    }
+
+    /// What the addresses of source maps take, for whoever goes on holding them.
+    pub(crate) fn into_map_urls(self) -> Share {
+        self.scripts.into_map_urls()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::v8::shares::Pool;
     use crate::v8::stand_in::{Words, with_heap};
 
     const BASE: u64 = 0x20_0000;
@@ -503,14 +526,16 @@ mod tests {
             }
         });
         assert_eq!(functions.facts.len(), 90);
-        assert_eq!(functions.texts.bytes, URL_LENGTH + 90 * 3);
+        assert_eq!(functions.texts.bytes.held(), URL_LENGTH + 90 * 3);
     }
 
     #[test]
     fn names_and_urls_of_a_slice_have_a_budget() {
         let (memory, shared) = of_one_script(90);
-        let mut functions = Functions::default();
-        functions.texts.max_bytes = URL_LENGTH + 10 * 3;
+        let mut functions = Functions::new(&Pools {
+            texts: Pool::of(2 * (URL_LENGTH + 10 * 3)),
+            ..Pools::default()
+        });
         let known = with_heap(&memory, |heap| {
             let mut known = |&shared: &u64| functions.of_shared(heap, shared).is_some();
             shared.iter().filter(|shared| known(shared)).count()
@@ -524,6 +549,34 @@ mod tests {
         // What was known still is.
         let again = with_heap(&memory, |heap| functions.of_shared(heap, shared[0]));
         assert_eq!(&*functions.get(again.unwrap()).name, "f00");
+    }
+
+    #[test]
+    fn names_of_all_processes_have_one_pool_and_dead_ones_give_theirs_back() {
+        let limit = 8 * (URL_LENGTH + 90 * 3);
+        let pools = Pools {
+            texts: Pool::of(limit),
+            functions: Pool::of(1000),
+            ..Pools::default()
+        };
+        let (memory, shared) = of_one_script(90);
+        let mut processes: Vec<Functions> = (0..50).map(|_| Functions::new(&pools)).collect();
+        let known = |functions: &mut Functions| {
+            with_heap(&memory, |heap| {
+                let mut known = |&shared: &u64| functions.of_shared(heap, shared).is_some();
+                shared.iter().filter(|shared| known(shared)).count()
+            })
+        };
+        let counts: Vec<usize> = processes.iter_mut().map(&known).collect();
+        assert_eq!((counts[0], counts[49]), (90, 0), "{counts:?}");
+        assert!(pools.texts.held() <= limit && pools.functions.held() <= 1000);
+        assert!(processes[0].is_large(), "others were refused some");
+        processes[0].forget_all();
+        assert_eq!(processes[0].texts.bytes.held(), 0);
+        processes.drain(..49);
+        assert_eq!(known(&mut processes[0]), 90);
+        processes.clear();
+        assert_eq!((pools.texts.held(), pools.functions.held()), (0, 0));
     }
 
     #[test]

@@ -25,6 +25,7 @@ pub(crate) use pending::Pending;
 pub(crate) use positions::all_positions;
 use recent_code::RecentCode;
 use requests::Requests;
+use shares::Pools;
 pub use stores::StoreOptions;
 pub(crate) use stores::StoreValues;
 use stores::Stores;
@@ -65,6 +66,7 @@ mod scope;
 mod scopes;
 mod scripts;
 mod shared;
+pub(crate) mod shares;
 mod source_text;
 #[cfg(any(test, feature = "fuzzing"))]
 #[cfg_attr(not(test), allow(dead_code))]
@@ -73,6 +75,7 @@ mod store_classes;
 mod stores;
 #[cfg(test)]
 mod stores_tests;
+mod texts;
 pub(crate) mod unexported;
 mod varint;
 mod walk;
@@ -188,9 +191,16 @@ impl V8 {
         }
     }
 
+    /// The same with what others share.
+    pub(crate) fn within(mut self, pools: &Pools) -> Self {
+        self.functions = Functions::new(pools);
+        self
+    }
+
     /// The same for a process that is a copy of this one.
     pub(crate) fn for_copy(&self) -> Self {
         let mut copy = Self::new(Rc::clone(&self.layout), 0);
+        copy.functions = self.functions.of_another();
         copy.worker_table = self.worker_table;
         copy
     }
@@ -272,7 +282,7 @@ impl V8 {
         self.known_frames.end_slice();
         self.codes.end_slice();
         if self.functions.is_large() {
-            self.functions = Functions::default();
+            self.functions.forget_all();
             self.recent_code = RecentCode::default();
             self.async_callers = Callers::default();
             self.wasm.forget_functions();

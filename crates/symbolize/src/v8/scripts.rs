@@ -1,22 +1,20 @@
 //! The scripts of a process: their urls, where their lines end, and what leads to their source maps.
 //!
-//! A program can have millions of them, and one source in all of them. Line ends have one budget:
-//! where it is exceeded they are given up, and read again when they are next asked for. A table that is
+//! A program can have millions of them, and one source in all of them. Line ends draw from one pool for all processes:
+//! where there is no room they are given up, and read again when they are next asked for. A table that is
 //! full starts afresh.
 
 use nodespy_model::{FastMap, LoadedScript, SmallSort, TextMark, printable};
 
 use super::code_tables::{bytecode_of, element};
 use super::heap::{Heap, small_integer};
+use super::shares::{Pools, Share};
 use super::source_text::{line_ends_of, read_source};
 
-/// How many line ends of all scripts are held.
-const MAX_LINES: usize = 16 << 20;
 /// How many bytes of sources are read in one batch of samples.
 const BATCH_SOURCE_BYTES: u64 = 256 << 20;
-/// No longer address of a source map is read, and no more of all together: a map may be in it.
+/// No longer address of a source map is read: a map may be in it.
 const MAP_URL_LIMIT_BYTES: usize = 64 << 20;
-const ALL_MAP_URL_BYTES: usize = 512 << 20;
 /// How many scripts are held.
 const MAX_SCRIPTS: usize = 1 << 16;
 /// In how many batches of samples a source is tried to be read.
@@ -68,9 +66,8 @@ pub(super) struct Scripts {
     next: u32,
     by_object: FastMap<(u64, i64), ScriptId>,
     by_source: FastMap<(String, i64, usize), ScriptId>,
-    lines_held: usize,
-    max_lines: usize,
-    map_url_bytes: usize,
+    line_ends: Share,
+    map_urls: Share,
     /// The number of this batch.
     batch: u32,
     /// How much may still be read and searched in this batch.
@@ -78,25 +75,22 @@ pub(super) struct Scripts {
     search_left: u32,
 }
 
-impl Default for Scripts {
+impl Scripts {
     /// Ready for a batch: a process may turn up in the middle of one.
-    fn default() -> Self {
+    pub(super) fn new(pools: &Pools) -> Self {
         Self {
             list: FastMap::default(),
             next: 0,
             by_object: FastMap::default(),
             by_source: FastMap::default(),
-            lines_held: 0,
-            max_lines: MAX_LINES,
-            map_url_bytes: 0,
+            line_ends: pools.line_ends.share(),
+            map_urls: pools.map_urls.share(),
             batch: 0,
             source_bytes_left: BATCH_SOURCE_BYTES,
             search_left: BATCH_SEARCH,
         }
     }
-}
 
-impl Scripts {
     /// To be called before each batch of samples.
     pub(super) fn start_batch(&mut self) {
         self.batch = self.batch.wrapping_add(1);
@@ -109,7 +103,7 @@ impl Scripts {
         for script in self.list.values_mut() {
             let is_used = std::mem::take(&mut script.is_used);
             if let (false, Lines::Known(ends)) = (is_used, &script.lines) {
-                self.lines_held = self.lines_held.saturating_sub(ends.len());
+                self.line_ends.give_back(ends.len());
                 script.lines = Lines::Unread;
             }
         }
@@ -127,13 +121,34 @@ impl Scripts {
 
     /// Forgets every script. Numbers go on, so that no old one leads to a new script.
     pub(super) fn clear(&mut self) {
-        *self = Self {
+        self.list.clear();
+        self.by_object.clear();
+        self.by_source.clear();
+        self.line_ends.give_back(self.line_ends.held());
+        self.map_urls.give_back(self.map_urls.held());
+    }
+
+    /// An empty table for the same process.
+    pub(super) fn successor(&self) -> Self {
+        Self {
+            list: FastMap::default(),
             next: self.next,
-            batch: self.batch,
-            source_bytes_left: self.source_bytes_left,
-            search_left: self.search_left,
-            ..Self::default()
-        };
+            by_object: FastMap::default(),
+            by_source: FastMap::default(),
+            line_ends: self.line_ends.sibling(),
+            map_urls: self.map_urls.sibling(),
+            ..*self
+        }
+    }
+
+    /// Whether others need what is held here.
+    pub(super) fn holds_too_much(&self) -> bool {
+        self.line_ends.is_too_much() || self.map_urls.is_too_much()
+    }
+
+    /// What the addresses of source maps take, for whoever goes on holding them.
+    pub(super) fn into_map_urls(self) -> Share {
+        self.map_urls
     }
 
     pub(super) fn url(&self, script: ScriptId) -> &str {
@@ -255,8 +270,15 @@ impl Scripts {
             }
             Some(text) => {
                 let ends = line_ends_of(text).into_boxed_slice();
-                self.make_room(ends.len());
-                (Lines::Known(ends), text.mark())
+                let lines = match self.make_room(ends.len()) {
+                    true => Lines::Known(ends),
+                    // Others may give some back: it is not given up.
+                    false => Lines::Unreadable {
+                        tries: tries.clamp(1, MAX_TRIES - 1),
+                        batch: self.batch,
+                    },
+                };
+                (lines, text.mark())
             }
         };
         if let Some(script) = self.list.get_mut(&number) {
@@ -265,17 +287,18 @@ impl Scripts {
         }
     }
 
-    /// Makes room for so many line ends.
-    fn make_room(&mut self, count: usize) {
-        if self.lines_held + count > self.max_lines {
-            for script in self.list.values_mut() {
-                if matches!(script.lines, Lines::Known(_)) {
-                    script.lines = Lines::Unread;
-                }
-            }
-            self.lines_held = 0;
+    /// Makes room for so many line ends, at the cost of others of this process; returns whether there is.
+    fn make_room(&mut self, count: usize) -> bool {
+        if self.line_ends.draw(count) {
+            return true;
         }
-        self.lines_held += count;
+        for script in self.list.values_mut() {
+            if matches!(script.lines, Lines::Known(_)) {
+                script.lines = Lines::Unread;
+            }
+        }
+        self.line_ends.give_back(self.line_ends.held());
+        self.line_ends.draw(count)
     }
 
     /// Line and column of an offset into the source of a script.
@@ -319,7 +342,7 @@ impl Scripts {
 
     /// What a script's `//# sourceMappingURL=` comment says; empty when there is none.
     fn read_map_url(&mut self, heap: &mut Heap<'_>, script: u64, at: u64) -> String {
-        let left = ALL_MAP_URL_BYTES.saturating_sub(self.map_url_bytes);
+        let left = self.map_urls.room();
         let url = heap.field(script, at).and_then(|url| {
             let is_short =
                 heap.is_string(url) && heap.string_length(url)? <= MAP_URL_LIMIT_BYTES.min(left);
@@ -327,7 +350,7 @@ impl Scripts {
             text.into_ascii()
         });
         let url = url.unwrap_or_default();
-        self.map_url_bytes += url.len();
+        self.map_urls.take(url.len());
         url
     }
 
@@ -412,6 +435,7 @@ fn search_script(heap: &mut Heap<'_>, script: u64, bytecode: u64, left: &mut u32
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::v8::shares::Pool;
     use crate::v8::stand_in::{Words, with_heap};
 
     const BASE: u64 = 0x20_0000;
@@ -434,19 +458,54 @@ mod tests {
         (memory, objects)
     }
 
+    /// The scripts of the only process of a pool of so many line ends.
+    fn scripts_within(line_ends: usize) -> Scripts {
+        Scripts::new(&Pools {
+            line_ends: Pool::of(line_ends),
+            ..Pools::default()
+        })
+    }
+
+    #[test]
+    fn line_ends_of_all_processes_have_one_pool() {
+        let pools = Pools {
+            line_ends: Pool::of(16_000),
+            ..Pools::default()
+        };
+        let (memory, objects) = process(9, 1000);
+        let mut processes: Vec<Scripts> = (0..50).map(|_| Scripts::new(&pools)).collect();
+        with_heap(&memory, |heap| {
+            for scripts in &mut processes {
+                objects
+                    .iter()
+                    .for_each(|&object| drop(scripts.find(heap, object)));
+            }
+            assert!(pools.line_ends.held() <= 16_000);
+            // The last ones got none.
+            let last = processes.last_mut().unwrap();
+            let number = last.find(heap, objects[0]).unwrap();
+            assert_eq!(last.place(heap, number, 41), None);
+            assert!(processes[0].holds_too_much());
+            // What the first ones held is given back, and the last one is tried again.
+            processes.drain(..4);
+            let last = processes.last_mut().unwrap();
+            last.start_batch();
+            assert_eq!(last.place(heap, number, 41), Some((42, 1)));
+            processes.clear();
+            assert_eq!(pools.line_ends.held(), 0);
+        });
+    }
+
     #[test]
     fn line_ends_of_all_scripts_have_one_budget() {
         let (memory, objects) = process(9, 1000);
-        let mut scripts = Scripts {
-            max_lines: 4000,
-            ..Default::default()
-        };
+        let mut scripts = scripts_within(8000);
         with_heap(&memory, |heap| {
             let numbers: Vec<ScriptId> = objects
                 .iter()
                 .map(|&object| scripts.find(heap, object).unwrap())
                 .collect();
-            assert!(scripts.lines_held <= 4000);
+            assert!(scripts.line_ends.held() <= 4000);
             let known = scripts.list.values();
             let known = known.filter(|script| matches!(script.lines, Lines::Known(_)));
             assert!(known.count() <= 4);
@@ -454,7 +513,7 @@ mod tests {
             for number in numbers {
                 assert_eq!(scripts.place(heap, number, 41), Some((42, 1)));
             }
-            assert!(scripts.lines_held <= 4000);
+            assert!(scripts.line_ends.held() <= 4000);
         });
     }
 
@@ -463,7 +522,7 @@ mod tests {
         let (memory, objects) = process(1, 100);
         let mut scripts = Scripts {
             source_bytes_left: 99,
-            ..Default::default()
+            ..Scripts::new(&Pools::default())
         };
         with_heap(&memory, |heap| {
             let number = scripts.find(heap, objects[0]).unwrap();
@@ -476,7 +535,7 @@ mod tests {
     #[test]
     fn a_cleared_table_leads_no_old_number_to_a_new_script() {
         let (memory, objects) = process(2, 10);
-        let mut scripts = Scripts::default();
+        let mut scripts = Scripts::new(&Pools::default());
         with_heap(&memory, |heap| {
             let old = scripts.find(heap, objects[0]).unwrap();
             scripts.clear();
@@ -500,7 +559,7 @@ mod tests {
         memory.put(BASE + 0x500 + 8, 3 << 32);
         memory.put(BASE + 0x500 + 24, shared | 2);
         memory.put(BASE + 0x600 + 8, bytecode);
-        let mut scripts = Scripts::default();
+        let mut scripts = Scripts::new(&Pools::default());
         with_heap(&memory, |heap| {
             scripts.find(heap, script);
             let mut search = |bytecode| scripts.function_with_bytecode(heap, bytecode);

@@ -19,9 +19,10 @@ use super::close;
 use super::giving_up::MainState;
 use super::native_block::MainThread;
 use super::open::{self, Opened};
+use super::probes::Probes;
 use crate::error::CaptureError;
 use crate::target::Target;
-use crate::target::ports;
+use crate::target::{ports, stands_still};
 
 /// The last word that the companion reads says what is left to do. Here: nothing.
 const DISMISSED: &[u8] = b"done";
@@ -36,10 +37,9 @@ const OPEN_TIMEOUT: Duration = Duration::from_secs(3600);
 /// How long an inspector is without clients before it is closed: another nodespy that found it open
 /// connects within milliseconds.
 const IDLE: Duration = Duration::from_secs(1);
+/// How long another listener is looked for once the inspector is closed: nodespy may have asked it to move before it was killed.
+const MOVE_TIMEOUT: Duration = Duration::from_secs(5);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// When a listener that did not answer as an inspector is asked again; twice as late after each time, for four minutes in all.
-const PROBE_AGAIN: Duration = Duration::from_secs(1);
-const MAX_PROBES: u32 = 8;
 
 /// The process whose inspector a companion closes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -164,6 +164,13 @@ pub fn close_abandoned(
     let mut found = None;
     let mut probes = Probes::new(&abandoned.listeners);
     while !target.has_ended() {
+        let has_own_handler = main.state().has_own_handler();
+        if stands_still(abandoned.pid) {
+            // It neither opens an inspector nor answers.
+            watch.pause(Instant::now(), POLL_INTERVAL);
+            std::thread::sleep(POLL_INTERVAL);
+            continue;
+        }
         let inspector = found
             .take()
             .or_else(|| find_inspector(&target, &mut probes));
@@ -171,9 +178,10 @@ pub fn close_abandoned(
             is_listening: !ports::is_closed(target.pid(), opened.listener),
             clients: ports::connections(target.pid(), opened.listener),
         });
-        let has_own_handler = main.state().has_own_handler();
         match (watch.next(seen, Instant::now()), inspector) {
-            (Next::Done, _) => return,
+            (Next::Done, _) if !probes.are_waited_for(&ports::listeners(abandoned.pid)) => return,
+            // Another may be open by now.
+            (Next::Closed, _) => {}
             (_, None) if is_told_to_end() && has_own_handler && !listens_anew(abandoned) => return,
             (Next::Close, Some(mut opened)) => {
                 close::close_opened(&mut opened);
@@ -230,7 +238,9 @@ fn listens_anew(abandoned: &Abandoned) -> bool {
 /// The inspector among the new listeners of a process.
 fn find_inspector(target: &Target, probes: &mut Probes) -> Option<Opened> {
     let pid = target.pid();
-    for listener in ports::listeners(pid) {
+    let listeners = ports::listeners(pid);
+    probes.keep(&listeners);
+    for listener in listeners {
         if !probes.is_due(listener, Instant::now()) {
             continue;
         }
@@ -241,42 +251,6 @@ fn find_inspector(target: &Target, probes: &mut Probes) -> Option<Opened> {
         probes.failed(listener, Instant::now());
     }
     None
-}
-
-/// Which listeners were asked whether they are the inspector. One that does not answer as an inspector may be the application's
-/// own, or an inspector on a machine that is too busy to answer in time: it is asked again, each time later.
-#[derive(Debug)]
-struct Probes<'a> {
-    /// Those from before the signal.
-    ignored: &'a [SocketAddr],
-    /// How often each was asked, and when it is asked again.
-    asked: Vec<(SocketAddr, u32, Instant)>,
-}
-
-impl<'a> Probes<'a> {
-    fn new(ignored: &'a [SocketAddr]) -> Self {
-        Self {
-            ignored,
-            asked: Vec::new(),
-        }
-    }
-
-    fn is_due(&self, listener: SocketAddr, now: Instant) -> bool {
-        let asked = self.asked.iter().find(|(known, ..)| *known == listener);
-        !self.ignored.contains(&listener)
-            && asked.is_none_or(|(_, times, again)| *times < MAX_PROBES && now >= *again)
-    }
-
-    fn failed(&mut self, listener: SocketAddr, now: Instant) {
-        let known = self.asked.iter().position(|(known, ..)| *known == listener);
-        let place = known.unwrap_or_else(|| {
-            self.asked.push((listener, 0, now));
-            self.asked.len() - 1
-        });
-        let (_, times, again) = &mut self.asked[place];
-        *again = now + PROBE_AGAIN * (1 << *times);
-        *times += 1;
-    }
 }
 
 /// An inspector that was found.
@@ -290,6 +264,8 @@ struct Seen {
 enum Next {
     Wait,
     Close,
+    /// What was found does not listen any more, or listens elsewhere by now.
+    Closed,
     Done,
 }
 
@@ -298,6 +274,8 @@ enum Next {
 struct Watch {
     since: Instant,
     idle_since: Option<Instant>,
+    /// How long one may take to open from then on.
+    timeout: Duration,
 }
 
 impl Watch {
@@ -305,18 +283,28 @@ impl Watch {
         Self {
             since: now,
             idle_since: None,
+            timeout: OPEN_TIMEOUT,
         }
+    }
+
+    /// The process has stood still for so long.
+    fn pause(&mut self, now: Instant, time: Duration) {
+        self.since = (self.since + time).min(now);
     }
 
     fn next(&mut self, seen: Option<Seen>, now: Instant) -> Next {
         let Some(seen) = seen else {
-            return match now.saturating_duration_since(self.since) > OPEN_TIMEOUT {
+            return match now.saturating_duration_since(self.since) > self.timeout {
                 true => Next::Done,
                 false => Next::Wait,
             };
         };
         if !seen.is_listening {
-            return Next::Done;
+            *self = Self {
+                timeout: MOVE_TIMEOUT,
+                ..Self::new(now)
+            };
+            return Next::Closed;
         }
         if seen.clients > 0 {
             self.idle_since = None;
@@ -359,7 +347,38 @@ mod tests {
         assert_eq!(watch.next(None, at(600)), Next::Wait);
         assert_eq!(watch.next(OPEN, at(601)), Next::Wait);
         assert_eq!(watch.next(OPEN, at(602)), Next::Close);
-        assert_eq!(watch.next(CLOSED, at(603)), Next::Done);
+        assert_eq!(watch.next(CLOSED, at(603)), Next::Closed);
+        assert_eq!(watch.next(None, at(608)), Next::Wait);
+        assert_eq!(watch.next(None, at(609)), Next::Done);
+    }
+
+    #[test]
+    fn an_inspector_that_moves_is_closed_where_it_went() {
+        let start = Instant::now();
+        let mut watch = Watch::new(start);
+        let at = |seconds: u64| start + Duration::from_secs(seconds);
+        assert_eq!(watch.next(OPEN, at(0)), Next::Wait);
+        assert_eq!(watch.next(CLOSED, at(1)), Next::Closed);
+        assert_eq!(watch.next(OPEN, at(2)), Next::Wait);
+        assert_eq!(watch.next(OPEN, at(3)), Next::Close);
+        // And once more.
+        assert_eq!(watch.next(CLOSED, at(4)), Next::Closed);
+        assert_eq!(watch.next(OPEN, at(5)), Next::Wait);
+        assert_eq!(watch.next(OPEN, at(6)), Next::Close);
+        assert_eq!(watch.next(CLOSED, at(7)), Next::Closed);
+        assert_eq!(watch.next(None, at(13)), Next::Done);
+    }
+
+    #[test]
+    fn time_in_which_the_process_stands_still_does_not_count() {
+        let start = Instant::now();
+        let mut watch = Watch::new(start);
+        let mut now = start;
+        for _ in 0..200 {
+            now += OPEN_TIMEOUT / 100;
+            watch.pause(now, OPEN_TIMEOUT / 100);
+        }
+        assert_eq!(watch.next(None, now + OPEN_TIMEOUT), Next::Wait);
     }
 
     #[test]
@@ -375,23 +394,6 @@ mod tests {
         // It did not close.
         assert_eq!(watch.next(OPEN, at(90_003)), Next::Wait);
         assert_eq!(watch.next(OPEN, at(90_004)), Next::Close);
-    }
-
-    #[test]
-    fn a_listener_that_did_not_answer_is_asked_again_and_again_but_not_forever() {
-        let [old, new] = [1, 2].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
-        let ignored = [old];
-        let mut probes = Probes::new(&ignored);
-        let mut now = Instant::now();
-        assert!(!probes.is_due(old, now));
-        let mut times = 0;
-        while probes.is_due(new, now) {
-            probes.failed(new, now);
-            times += 1;
-            assert!(!probes.is_due(new, now));
-            now += PROBE_AGAIN * (1 << times);
-        }
-        assert_eq!(times, MAX_PROBES);
     }
 
     #[test]

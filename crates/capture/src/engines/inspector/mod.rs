@@ -25,6 +25,7 @@ mod open;
 mod options;
 mod port_request;
 mod probe;
+mod probes;
 mod recording;
 mod sources;
 
