@@ -353,6 +353,7 @@ impl PerfSession {
     pub(crate) fn add(&mut self, targets: &[Target]) -> Result<(), CaptureError> {
         if let Some(followed) = self.rings.followed() {
             for target in targets {
+                cpu_wide::check_sees(target.pid())?;
                 followed.record(target.pid(), false);
             }
             self.queue_initial_events(targets);

@@ -209,6 +209,11 @@ impl PidNamespace {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn with_inode(inode: u64) -> Self {
+        Self { device: 4, inode }
+    }
+
     /// Whether it is the initial one, in which every process has a number.
     pub(crate) fn is_initial(self) -> bool {
         const INITIAL_INODE: u64 = 0xEFFF_FFFC;
