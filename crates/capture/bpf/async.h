@@ -142,7 +142,8 @@ __noinline int follow_task(u64 promise)
     if (!s || s->task_searches >= MAX_TASK_SEARCHES)
         return 0;
     s->task_searches++;
-    for (u32 i = 0; i < MAX_TASKS; i++) {
+    // Where they are in two parts, the word between them is one more.
+    for (u32 i = 0; i < MAX_TASKS + 1; i++) {
         if (i >= s->task_count)
             break;
         u64 task = s->out[(s->tasks + i) & (OUT_WORDS - 1)];

@@ -9,7 +9,7 @@ CALLBACK(frame)
 
     // Else the compiler passes nothing, which the verifier minds.
     asm volatile("" ::"r"(index));
-    if (!s)
+    if (!s || s->walked >= MAX_FRAMES)
         return 1;
     // Met before, on another way.
     if (!is_new(s, s->frame))
@@ -61,7 +61,7 @@ __noinline int is_frame(u64 at, u64 word)
         // What is far away is most often no frame: the window stays.
         if (in_window(s, word, 2))
             __builtin_memcpy(s->pair, &s->window[(word - s->window_start) / 8 & (WINDOW_WORDS - 1)], sizeof(s->pair));
-        else if (bpf_probe_read_user(s->pair, sizeof(s->pair), (void *)word))
+        else if (s->probes++ >= MAX_PROBES || bpf_probe_read_user(s->pair, sizeof(s->pair), (void *)word))
             return 0;
         if (s->pair[1] < 0x10000 || s->pair[1] >= USER_END || s->pair[1] - s->stack_start < MAX_STACK_BYTES)
             return 0;
@@ -122,20 +122,55 @@ __noinline int resume(void)
     return 0;
 }
 
+CALLBACK(bare_chunk)
+{
+    struct scratch *s = scratch();
+
+    asm volatile("" ::"r"(index));
+    if (!s || s->bare_start >= s->bare_end)
+        return 1;
+    u32 faults = s->faults;
+    int at = copy(s->bare_start, MAX_CHUNK);
+    // What can't be read is above the stack's end.
+    s->faults = faults;
+    s->bare_start += 8 * MAX_CHUNK;
+    return at <= 0;
+}
+
+// Copies what lies beyond the copied stack of a part without frame pointers: it is unwound by tables, which may ask for any word.
+__noinline int copy_bare(u64 start, u64 end)
+{
+    struct scratch *s = scratch();
+
+    if (!s)
+        return 0;
+    s->bare_start = start < s->stack_end ? s->stack_end : start;
+    s->bare_end = end;
+    LOOP(BARE_CHUNKS, bare_chunk);
+    return 0;
+}
+
 // Goes on where a frame pointer leads nowhere: in a leaf without a frame of its own (libc, OpenSSL's assembly), or beyond a
-// frame that V8 is deoptimizing, which is no more.
+// frame that V8 is deoptimizing, which is no more. Where next to no frame is found the code has no frame pointers at all.
 static __always_inline void search_frames(struct scratch *s)
 {
     u64 start = s->walked ? s->frame + 16 : s->stack_start;
+    u64 found = 0;
 
     s->search_start = start;
     s->search_end = start + sizeof(s->search) * SEARCH_WINDOWS;
     for (int way = 0; way < MAX_WAYS; way++) {
         if (!resume())
             break;
+        found = s->found + ABOVE_SAVED;
         s->search_end = start + SURE_BYTES;
         walk_frames();
     }
+    // A few frames may be those of a library, or words that look like them; a few up to the outermost are all there are.
+    if (!s->walked || (s->walked < MIN_FRAMES && s->next >= 4096))
+        copy_bare(s->stack_end, USER_END);
+    else if (found > s->stack_end)
+        copy_bare(start, found);
 }
 
 // Copies what lies above the outermost frame; near the end of the stack there may be less.

@@ -31,6 +31,7 @@ static __always_inline u32 walk_stack(struct scratch *s, struct options *wanted,
     s->faults = 0;
     s->dropped = 0;
     s->walked = 0;
+    s->probes = 0;
     s->next = 0;
     s->outermost = 0;
     s->queued = 0;
@@ -62,7 +63,7 @@ static __always_inline u32 walk_stack(struct scratch *s, struct options *wanted,
     if (is_frame(s->stack_start - 8, s->frame))
         walk_frames();
     // The outermost frame has 0, or a small number, for its caller's.
-    if (s->walked < MIN_FRAMES || s->next >= 4096)
+    if (s->walked < MIN_FRAMES || (s->next >= 4096 && s->walked < MAX_FRAMES))
         search_frames(s);
     if (s->walked)
         copy_root(s);

@@ -21,6 +21,7 @@ typedef __u8 u8;
 #define CHUNK_SHIFT 48
 #define DROPPED_SHIFT 24
 #define MAX_COUNT 0xffffff
+// In a sample, on all ways: more than a record has room for.
 #define MAX_FRAMES 1024
 // A power of two; and what fits into a record, whose length is 16 bits.
 #define OUT_WORDS 8192
@@ -46,6 +47,13 @@ typedef __u8 u8;
 #define MAX_WAYS 12
 // A way to the outermost frame has at least so many; a shorter one is in the copied stack anyway.
 #define MIN_FRAMES 6
+// How often the stack is read outside of its window to tell frames from other words: on a stack that is made to look like frames
+// everywhere interrupts are off no longer than for this.
+#define MAX_PROBES 4096
+// How much is copied of a stack that has no frame pointers, in the largest chunks.
+#define BARE_CHUNKS 80
+// How far above the frame pointer that a function has saved its return address is, at most: it saves others before it.
+#define ABOVE_SAVED 64
 // What is copied above the outermost frame, where libc has its own without frame pointers.
 #define ROOT_WORDS 60
 // A JSFunction up to its context, on every V8 from 9.4 to 14.6.
@@ -159,7 +167,9 @@ struct scratch {
     // The frame that was walked last, what it has for its caller's, and the outermost one.
     u64 frame, next, outermost;
     u64 search_start, search_end, found;
-    u32 used, walked;
+    u32 used, walked, probes;
+    // What is left to copy of a part of the stack that has no frame pointers.
+    u64 bare_start, bare_end;
     // Memory that could not be read, and chunks without room in the record.
     u32 faults, dropped;
     // Objects to be followed, those that were, and how many of them frames had.

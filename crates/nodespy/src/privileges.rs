@@ -76,6 +76,24 @@ pub(crate) fn keep_when_perf_is_attached() {
     keep(processes());
 }
 
+/// The same where the program that runs at samples is told all the time what to copy, of routes and stores.
+pub(crate) fn keep_when_copy_rules_follow() {
+    let release = rustix::system::uname();
+    let release = release.release().to_string_lossy();
+    keep(match takes_rules_without_bpf(&release) {
+        true => processes(),
+        false => processes() | CapabilitySet::BPF,
+    });
+}
+
+/// Whether a map of the program can be written to without CAP_BPF where `kernel.unprivileged_bpf_disabled` is set: from Linux 5.19 on.
+fn takes_rules_without_bpf(release: &str) -> bool {
+    let mut numbers = release.split(|letter: char| !letter.is_ascii_digit());
+    let mut next = || numbers.next().and_then(|number| number.parse().ok());
+    let version: (Option<u32>, Option<u32>) = (next(), next());
+    version >= (Some(5), Some(19))
+}
+
 /// Drops what only perf events would have needed: inspectors are opened for as long as nodespy runs, in other network
 /// namespaces too.
 pub(crate) fn keep_for_inspectors() {
@@ -120,5 +138,20 @@ fn keep(kept: CapabilitySet) {
     match reduced {
         Ok(()) => log::debug!("capabilities kept: {:#x}", kept.bits()),
         Err(error) => log::info!("capabilities are not dropped: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_are_taken_without_bpf_from_linux_5_19_on() {
+        for release in ["5.19.0", "6.1.0-13-amd64", "6.18.44", "10.0"] {
+            assert!(takes_rules_without_bpf(release), "{release}");
+        }
+        for release in ["5.18.19", "5.8.0", "5.10.0-28-amd64", "4.18.0", "", "x"] {
+            assert!(!takes_rules_without_bpf(release), "{release}");
+        }
     }
 }

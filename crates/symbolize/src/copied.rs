@@ -22,6 +22,8 @@ pub(crate) struct Chunks {
     list: Vec<Chunk>,
     /// A bit for the pages that chunks are in: most memory that is asked for was not copied.
     pages: PageBits,
+    /// The length of the longest.
+    longest: u64,
     /// The chunk that was read last: fields of an object are read one after the other.
     last: Cell<usize>,
 }
@@ -75,6 +77,7 @@ impl Chunks {
         self.list.clear();
         self.pages = PageBits::default();
         self.last = Cell::default();
+        self.longest = 0;
         let mut at = 0;
         while let Some(header) = word_at(bytes, at) {
             let length = (header >> ADDRESS_BITS) as usize * WORD;
@@ -85,6 +88,7 @@ impl Chunks {
             let start = header & ((1 << ADDRESS_BITS) - 1);
             self.pages.add(start, length);
             self.list.push(Chunk { start, at, length });
+            self.longest = self.longest.max(length as u64);
             at += length;
         }
         self.list.sort_unstable_by_key(|chunk| chunk.start);
@@ -100,12 +104,18 @@ impl Chunks {
             return None;
         }
         let after = self.list.partition_point(|chunk| chunk.start <= address);
-        // Chunks may overlap, but no more than a few do.
-        (after.saturating_sub(4)..after).rev().find_map(|index| {
-            let place = self.list[index].place(address, length)?;
-            self.last.set(index);
-            Some(place)
-        })
+        // Chunks may overlap: frames lie within parts of the stack.
+        for index in (0..after).rev() {
+            let chunk = &self.list[index];
+            if address - chunk.start >= self.longest {
+                break;
+            }
+            if let Some(place) = chunk.place(address, length) {
+                self.last.set(index);
+                return Some(place);
+            }
+        }
+        None
     }
 }
 
@@ -168,6 +178,20 @@ mod tests {
         for missing in [0, 0xff8, 0x1008, 0x8ff8, 0x9010, u64::MAX] {
             assert_eq!(copied.word(missing), None, "{missing:x}");
         }
+    }
+
+    #[test]
+    fn words_are_found_behind_chunks_that_lie_within_theirs() {
+        let mut words = vec![0x1000 | 63 << 48];
+        words.extend(0..63);
+        for frame in 0..8 {
+            words.extend([(0x1008 + 16 * frame) | 1 << 48, 100 + frame]);
+        }
+        let bytes = bytes_of(&words);
+        let mut chunks = Chunks::default();
+        let copied = CopiedMemory::of(&bytes, &mut chunks);
+        assert_eq!(copied.word(0x1000 + 8 * 62), Some(62));
+        assert_eq!(copied.word(0x1000 + 8 * 63), None);
     }
 
     #[test]

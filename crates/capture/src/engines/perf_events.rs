@@ -25,6 +25,7 @@ mod arguments;
 mod available;
 mod cpu_wide;
 mod engine;
+mod faults;
 mod followed;
 mod javascript_threads;
 mod job_rate;
@@ -48,6 +49,7 @@ mod walking;
 pub use crate::sys::bpf::CopiedAtSample;
 pub use available::{Availability, AvailableEvent, available_events};
 pub use engine::PerfEvents;
+use faults::Faults;
 pub(crate) use javascript_threads::may_run_javascript;
 pub use job_rate::thin_out;
 use mapping::{fill_time, map_rings};
@@ -56,7 +58,7 @@ use opening::{
 };
 pub use probing::{probe, probe_group, probe_quickly};
 use reading::Reading;
-use ring_set::{CopyCounts, RingSet};
+use ring_set::RingSet;
 pub(crate) use sources::uprobe_pmu;
 pub use spec::{EventSpec, POOL_JOBS, ProbePlace, Uprobe};
 pub(crate) use tracefs::id_of as tracepoint_id;
@@ -81,8 +83,6 @@ const SETTLING: Nanoseconds = 2_000_000;
 /// How long a process or thread counts as new: it may be gone when the ring calls, and with it what
 /// names its JavaScript. A worker that starts runs each of its functions once, and forgets them.
 const NEW_AGE: Nanoseconds = 500_000_000;
-/// So many failed reads a sample are more than the guesses of a walk.
-const REMARKABLE_FAULTS: u64 = 16;
 /// Sideband events that wait for samples; they are sorted again whenever some come.
 const MAX_PENDING: usize = 500;
 /// How often rings are polled where samples wake their readers instead.
@@ -142,6 +142,7 @@ pub(crate) struct PerfSession {
     unread: Unread,
     /// Until when more is likely to be learned of what to copy.
     learning_until: Nanoseconds,
+    faults: Faults,
 }
 
 /// An event, and which of the samplings it is of; none for the sideband, and for one that is kept for its ring alone.
@@ -305,6 +306,7 @@ impl PerfSession {
             unread,
             // All there is to copy has to be learned first.
             learning_until: crate::monotonic_now().saturating_add(NEW_AGE),
+            faults: Faults::default(),
         };
         events.into_iter().for_each(|of_cpu| session.keep(of_cpu));
         session
@@ -353,6 +355,7 @@ impl PerfSession {
     pub(crate) fn add(&mut self, targets: &[Target]) -> Result<(), CaptureError> {
         if let Some(followed) = self.rings.followed() {
             for target in targets {
+                cpu_wide::check_sees(target.pid())?;
                 followed.record(target.pid(), false);
             }
             self.queue_initial_events(targets);
@@ -545,7 +548,6 @@ impl PerfSession {
                 copied.faults,
                 copied.dropped
             );
-            self.remarks.extend(failed_reads(copied));
         }
     }
 
@@ -562,18 +564,6 @@ impl PerfSession {
             .any(|sampling| sampling.counted == Counted::CYCLES);
         if has_cycles { "cycles" } else { "cpu-clock" }
     }
-}
-
-/// What to say of memory that could not be read at samples: a few guesses of a walk always lead nowhere, but no more where all of a
-/// process is in memory.
-fn failed_reads(copied: CopyCounts) -> Option<String> {
-    let per_sample = copied.faults / copied.samples.max(1);
-    (per_sample >= REMARKABLE_FAULTS).then(|| {
-        format!(
-            "{} reads of memory at {} samples failed: is it swapped out? Names and async callers may be missing",
-            copied.faults, copied.samples
-        )
-    })
 }
 
 /// These threads are those that a program drops hits of breakpoints on, where one does.

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 
 use aya::maps::{Array, HashMap, Map, MapData};
-use aya::programs::PerfEvent as PerfEventProgram;
+use aya::programs::{PerfEvent as PerfEventProgram, ProgramError};
 use aya::{Ebpf, EbpfLoader, Pod};
 use flate2::read::DeflateDecoder;
 use nodespy_model::{CopiedField, CopyRule, CopyRules, MAX_COPIED_FIELDS, ObjectShape, RuleOf};
@@ -70,7 +70,7 @@ impl WalkProgram {
             .expect("build.rs has packed it");
         // No type of the kernel is looked into, so its own BTF is not needed.
         let mut program = EbpfLoader::new()
-            .map_max_entries("scratches", possible_cpus())
+            .map_max_entries("scratches", possible_cpus()?)
             .map_max_entries("others", words)
             .load(&object)
             .map_err(|error| deepest(&error))?;
@@ -78,10 +78,11 @@ impl WalkProgram {
             .program_mut("walk")
             .ok_or("it has no program of that name")?;
         let walk: &mut PerfEventProgram = walk.try_into().map_err(|error| deepest(&error))?;
-        walk.load().map_err(|error| {
-            log::debug!("{error}");
-            deepest(&error)
-        })?;
+        walk.load().map_err(|error| refusal(&error))?;
+        if let (true, Ok(loaded)) = (log::log_enabled!(log::Level::Debug), walk.info()) {
+            let count = loaded.verified_instruction_count().unwrap_or(0);
+            log::debug!("the kernel verified {count} instructions of the program");
+        }
         Ok(Self { program })
     }
 
@@ -208,6 +209,11 @@ impl PidNamespace {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn with_inode(inode: u64) -> Self {
+        Self { device: 4, inode }
+    }
+
     /// Whether it is the initial one, in which every process has a number.
     pub(crate) fn is_initial(self) -> bool {
         const INITIAL_INODE: u64 = 0xEFFF_FFFC;
@@ -266,11 +272,18 @@ impl ProgramOptions {
 // SAFETY: numbers without padding, of which any value is one.
 unsafe impl Pod for ProgramOptions {}
 
-/// How many CPUs there may be.
-fn possible_cpus() -> u32 {
-    // SAFETY: the call takes a number and returns one.
-    let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
-    u32::try_from(cpus).unwrap_or(1).max(1)
+/// All CPUs that there may be have numbers below this. Not by `sysconf`: musl counts those that nodespy may run on.
+fn possible_cpus() -> Result<u32, String> {
+    let file = "/sys/devices/system/cpu/possible";
+    let list = std::fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?;
+    past_last_cpu(&list).ok_or_else(|| format!("{file} has no CPU"))
+}
+
+/// One more than the highest number of a list such as `0-3,8`.
+fn past_last_cpu(list: &str) -> Option<u32> {
+    let numbers = list.trim().split([',', '-']);
+    let cpus: Vec<u32> = numbers.map(str::parse).collect::<Result<_, _>>().ok()?;
+    cpus.iter().max()?.checked_add(1)
 }
 
 /// `BPF_MAP_UPDATE_ELEM` of a map whose values are descriptors.
@@ -297,6 +310,29 @@ fn update(map: &MapData, key: u32, value: u32) -> io::Result<()> {
     checked(result).map(|_| ())
 }
 
+/// How the reason starts where the kernel's verifier does not take the program.
+pub(crate) const NOT_VERIFIED: &str = "the kernel's verifier rejected it";
+
+/// Why a program was not loaded.
+fn refusal(error: &ProgramError) -> String {
+    log::debug!("{error}");
+    match error {
+        ProgramError::LoadError {
+            io_error,
+            verifier_log,
+        } => verdict(io_error, &verifier_log.to_string()),
+        error => deepest(error),
+    }
+}
+
+/// Most of what the verifier rejects is EACCES, as if the rights were not there; only its log tells.
+fn verdict(error: &io::Error, verifier_log: &str) -> String {
+    match verifier_log.trim() {
+        "" => error.to_string(),
+        _ => format!("{NOT_VERIFIED}: {error}"),
+    }
+}
+
 /// The error that all others were made of: the kernel's.
 pub(super) fn deepest(error: &dyn std::error::Error) -> String {
     let mut error = error;
@@ -309,6 +345,31 @@ pub(super) fn deepest(error: &dyn std::error::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cpus_are_counted_up_to_the_highest_number() {
+        assert_eq!(past_last_cpu("0-1\n"), Some(2));
+        assert_eq!(past_last_cpu("0"), Some(1));
+        assert_eq!(past_last_cpu("0-3,8-11"), Some(12));
+        for bad in ["", "\n", "none", "0-", "0-4294967295"] {
+            assert_eq!(past_last_cpu(bad), None, "{bad}");
+        }
+        assert!(possible_cpus().unwrap() > 0);
+    }
+
+    #[test]
+    fn what_the_verifier_rejects_is_told_from_what_lacks_rights() {
+        let refused = |log: &str| {
+            let error = io::Error::from_raw_os_error(libc::EACCES);
+            verdict(&error, log)
+        };
+        let rejected = refused("R1 invalid mem access 'scalar'\nprocessed 12 insns");
+        assert!(rejected.starts_with(NOT_VERIFIED), "{rejected}");
+        assert!(rejected.contains("os error 13"), "{rejected}");
+        for log in ["", "\n"] {
+            assert_eq!(refused(log), "Permission denied (os error 13)");
+        }
+    }
 
     #[test]
     fn fields_are_in_the_order_of_their_places() {

@@ -224,13 +224,156 @@ mod tests {
     #[test]
     fn memory_that_lies_ends_the_walk() {
         let mut walk = Walk::new();
+        let mut most = 0;
         for seed in 0..300 {
             let mut memory = Lies::new(seed);
             let registers = memory.registers();
             let options = ProgramOptions::new(512, EVERYTHING, None);
             let slot = Some(0x20_0000 + 8 * seed);
             let words = walk.copy(&mut memory, &registers, options, slot);
-            assert!(words.len() <= 7169 && memory.reads < 200_000, "{seed}");
+            assert!(words.len() <= 7169, "{seed}");
+            most = most.max(memory.reads);
         }
+        assert!(most < 1000, "{most} reads");
+    }
+
+    /// A stack without frame pointers, of so many words, and the words of it that were copied; its first bytes were copied with the
+    /// sample.
+    fn copied_of_bare(stack_bytes: u32, words: u64) -> Vec<u64> {
+        let mut registers = Registers::default();
+        registers.0[Registers::STACK_POINTER] = STACK;
+        registers.0[Registers::FRAME_POINTER] = 7;
+        let stack = (0..words).map(|word| (STACK + 8 * word, 0x1_0000_0000 + word));
+        let below = (1..=6).map(|word| (STACK - 8 * word, 0));
+        let mut memory = Words(stack.chain(below).collect(), 0);
+        let options = ProgramOptions::new(stack_bytes, CopiedAtSample::default(), None);
+        let mut walk = Walk::new();
+        let mut copied = walk.copy(&mut memory, &registers, options, None);
+        let (mut found, mut next) = (Vec::new(), STACK + u64::from(stack_bytes));
+        while let [header, rest @ ..] = copied
+            && !rest.is_empty()
+        {
+            let length = (header >> 48) as usize;
+            assert_eq!(header & 0xffff_ffff_ffff, next);
+            next += 8 * length as u64;
+            found.extend(&rest[..length]);
+            copied = &rest[length..];
+        }
+        assert_eq!(copied, [0], "nothing failed and there was room for all");
+        found
+    }
+
+    #[test]
+    fn a_stack_without_frame_pointers_is_copied_up_to_its_end() {
+        // From a page on: 2,048 words are 16 KiB.
+        let expected: Vec<u64> = (512..2048).map(|word| 0x1_0000_0000 + word).collect();
+        assert_eq!(copied_of_bare(4096, 2048), expected);
+        // 80 chunks of 63 words at most.
+        assert_eq!(copied_of_bare(4096, 8192).len(), 80 * 63);
+    }
+
+    /// Like OpenSSL's code: the leaf has 12 KiB and no frame, its callers have frames.
+    #[test]
+    fn a_leaf_without_frame_pointers_is_copied_up_to_the_first_frame() {
+        let functions = std::array::from_fn(|frame| (0x20_0001 + 0x100 * frame as u64, 6));
+        let mut memory = frames_of(functions, STACK + 0x3000, 1024);
+        memory
+            .0
+            .extend((0..0x600).map(|word| (STACK + 8 * word, 3)));
+        memory.0.insert(STACK + 0x2f00, STACK + 0x3000 + 128);
+        let mut registers = Registers::default();
+        registers.0[Registers::STACK_POINTER] = STACK;
+        registers.0[Registers::FRAME_POINTER] = 7;
+        let options = ProgramOptions::new(4096, CopiedAtSample::default(), None);
+        let mut walk = Walk::new();
+        let copied = walk.copy(&mut memory, &registers, options, None);
+        for address in (STACK + 4096..STACK + 0x2f40).step_by(8 * 63) {
+            assert!(copied.contains(&(address | 63 << 48)), "{address:x}");
+        }
+        let frames = copied.iter().filter(|&&word| word >> 48 == 8).count();
+        assert_eq!(frames, 8);
+    }
+
+    /// A promise that no one awaits yet but the last of 15 tasks, whose ring goes on from its start after twelve.
+    #[test]
+    fn the_last_task_behind_the_end_of_the_ring_is_found() {
+        const PROMISE: u64 = 0x20_0001;
+        const TASK: u64 = 0x21_0001;
+        const QUEUE: u64 = 0x22_0000;
+        const RING: u64 = 0x23_0000;
+        let mut memory: std::collections::BTreeMap<u64, u64> =
+            (0..1024).map(|word| (STACK - 64 + 8 * word, 0)).collect();
+        // What frames have where V8 keeps context and function: the job, the loop that runs microtasks, the entry into V8.
+        let slots = [(0x10, PROMISE), (0x12, QUEUE), (2, 0), (0, 0), (0, 0)];
+        for (frame, (marker, function)) in (STACK + 128..).step_by(64).zip(slots) {
+            memory.extend([(frame, frame + 64), (frame + 8, 0x40_0000)]);
+            memory.extend([(frame - 8, marker), (frame - 16, function)]);
+        }
+        memory.insert(STACK + 128 + 4 * 64, 0);
+        let mut put = |address: u64, words: &[u64]| {
+            memory.extend((address..).step_by(8).zip(words.iter().copied()));
+        };
+        let object = 0x50_0001;
+        put(
+            PROMISE - 1,
+            &[object, object, object, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        );
+        put(TASK - 1, &[object, 0, object, PROMISE, 0, 0]);
+        put(QUEUE, &[0, 15, 16, 4, RING]);
+        put(RING, &[0, 0, TASK, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        let mut registers = Registers::default();
+        registers.0[Registers::STACK_POINTER] = STACK;
+        registers.0[Registers::FRAME_POINTER] = STACK + 128;
+        let options = ProgramOptions::new(4096, EVERYTHING, None);
+        let mut walk = Walk::new();
+        let copied = walk.copy(&mut Words(memory, 0), &registers, options, None);
+        assert!(copied.contains(&((TASK - 1) | 6 << 48)), "{copied:x?}");
+    }
+
+    /// Memory that has a word at every address.
+    struct Everywhere(fn(u64) -> u64, usize);
+
+    impl WalkedMemory for Everywhere {
+        fn read(&mut self, address: u64, buffer: &mut [u8]) -> bool {
+            self.1 += 1;
+            let words = (address..).step_by(8).zip(buffer.chunks_mut(8));
+            words.for_each(|(at, bytes)| {
+                bytes.copy_from_slice(&(self.0)(at).to_ne_bytes()[..bytes.len()]);
+            });
+            true
+        }
+
+        fn fields(&mut self, _: u64) -> Option<FieldsValue> {
+            None
+        }
+    }
+
+    /// How often memory is read that has these words.
+    fn reads_of(word_at: fn(u64) -> u64) -> usize {
+        let mut memory = Everywhere(word_at, 0);
+        let mut registers = Registers::default();
+        registers.0[Registers::STACK_POINTER] = STACK;
+        registers.0[Registers::FRAME_POINTER] = STACK + 16;
+        let options = ProgramOptions::new(4096, EVERYTHING, None);
+        Walk::new().copy(&mut memory, &registers, options, None);
+        memory.1
+    }
+
+    #[test]
+    fn a_stack_that_is_made_of_frames_is_read_for_a_bounded_time() {
+        // Each word is the frame of another way, which has no end. It took 13,362 reads.
+        let frames = reads_of(|at| match at % 16 {
+            0 => at + 4096,
+            _ => 0x40_0000,
+        });
+        assert!(frames < 1100, "{frames} reads");
+        // Each word leads to two frames and then nowhere. It took 6,161 reads.
+        let probes = reads_of(|at| match (at.wrapping_sub(STACK), at % 16) {
+            (0..0x8000, _) => (at + 0x4_0000) & !15,
+            (0x4_0000..0x9_0000, 0) => at + 0x4_0000,
+            (0x4_0000..0x9_0000, _) => 0x40_0000,
+            _ => 0,
+        });
+        assert!((4096..4300).contains(&probes), "{probes} reads");
     }
 }

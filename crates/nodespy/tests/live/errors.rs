@@ -82,6 +82,31 @@ fn deep_stacks_of_another_program_are_whole() {
     assert!(share > least, "{share}\n{}", recorded.describe());
 }
 
+/// A server's children are sampled with the program that follows frame pointers, of which they have none.
+#[test]
+fn deep_stacks_of_a_program_that_node_starts_are_whole() {
+    let Some(_live) = live() else { return };
+    let scratch = Scratch::new();
+    let Some(program) = compiled(&scratch, "deep") else {
+        return;
+    };
+    let mut command = Command::new(node("24").unwrap());
+    let start = "require('child_process').spawn(process.argv[1], { stdio: 'inherit' })";
+    command.args(["-e", start, &program]);
+    let target = Running::new(command);
+    let recorded = super::recorded::record(&target, &["-d", "2", "-F", "199"]);
+    let profile = &recorded.profile;
+    let (incomplete, all) = (
+        profile.notes.incomplete_stacks,
+        profile.notes.unwound_stacks,
+    );
+    assert!(all > 10, "{}", recorded.describe());
+    super::ebpf::expect_rare(&recorded, "incomplete", incomplete, all, 0.02);
+    let share = recorded.total_share("main");
+    let least = 0.95 - margin(0.95, all as f64);
+    assert!(share > least, "{share}\n{}", recorded.describe());
+}
+
 #[test]
 fn an_output_that_cannot_be_written_is_found_before_recording() {
     let Some(_live) = live() else { return };

@@ -3,8 +3,8 @@
 //! Native code is unwound by its tables ([`cfi`]); JIT code and V8's builtins have none but keep
 //! frame pointers, as does everything else nobody wrote a table for. Memory outside the copied
 //! part of the stack is read from the live process for native code alone: below it only the red
-//! zone, above it what did not fit. Frames of JavaScript that were not copied are not guessed: such
-//! a stack is cut.
+//! zone, above it what did not fit. Frames of JavaScript that were not copied are not guessed, and
+//! none where an engine has copied memory at the sampled instruction: such a stack is cut.
 
 use nodespy_model::{Origin, Registers};
 
@@ -72,14 +72,19 @@ impl StackMemory<'_> {
         word
     }
 
-    /// A word of the stack, from the live process where the copy does not hold it.
+    /// A word of the stack, from the live process where the copy does not hold it. Not above the copy where more was copied at the
+    /// sampled instruction: such samples wait for up to a second, and what is not among it is of another moment by now.
     fn read(&mut self, address: u64) -> Option<u64> {
         if let Some(word) = self.read_copied(address) {
             return Some(word);
         }
         match address.checked_sub(self.copy_start) {
-            Some(above) if above > LIVE_LIMIT_BYTES => return None,
-            Some(_) => self.has_read_beyond = true,
+            Some(above) => {
+                self.has_read_beyond = true;
+                if above > LIVE_LIMIT_BYTES || !self.copied.is_empty() {
+                    return None;
+                }
+            }
             None if self.copy_start - address > RED_ZONE_BYTES => return None,
             None => {}
         }

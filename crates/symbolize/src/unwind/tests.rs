@@ -5,7 +5,7 @@ use nodespy_model::{Mapping, Origin, Registers};
 use super::cfi::tests::tables;
 use super::{Code, KnownRoot, Outcome, unwind};
 use crate::address_map::{AddressMap, ImageId};
-use crate::copied::CopiedMemory;
+use crate::copied::{Chunks, CopiedMemory};
 use crate::frame::{CodeAddress, Unwound};
 use crate::image::Image;
 use crate::v8::stand_in::{Memory, StandIn, node20_layout};
@@ -62,6 +62,17 @@ fn unwound_in(
     copied: usize,
     root: &mut KnownRoot,
 ) -> (Vec<Unwound>, Outcome) {
+    unwound_with(image, registers, (words, copied), &[], root)
+}
+
+/// With chunks of memory that were copied beside the stack.
+fn unwound_with(
+    image: Image,
+    registers: Registers,
+    (words, copied): (&[u64], usize),
+    memory: &[u64],
+    root: &mut KnownRoot,
+) -> (Vec<Unwound>, Outcome) {
     let mapping = Mapping {
         pid: 1,
         start: IMAGE,
@@ -74,10 +85,14 @@ fn unwound_in(
     let mut map = AddressMap::default();
     map.insert(&mapping, Some(ImageId(0)));
     let origin = StandIn(LiveStack(bytes(words)));
+    let (memory, mut chunks) = (bytes(memory), Chunks::default());
     let mut frames = Vec::new();
     let outcome = unwind(
         &registers,
-        (&bytes(&words[..copied]), CopiedMemory::default()),
+        (
+            &bytes(&words[..copied]),
+            CopiedMemory::of(&memory, &mut chunks),
+        ),
         &mut Code {
             pid: 1,
             map: &map,
@@ -138,6 +153,25 @@ fn native_frames_that_were_not_copied_are_read_from_the_live_stack() {
     let (frames, outcome) = unwound(registers, &WORDS, 6, &mut KnownRoot::default());
     assert_eq!(frames.len(), 3);
     assert!(outcome.is_complete && outcome.is_cut);
+}
+
+/// What was copied at the sampled instruction is all there is of the stack: what stands there a second later is another call.
+#[test]
+fn native_frames_are_not_read_late_where_memory_was_copied_at_the_sample() {
+    let with = |memory: &[u64]| {
+        let image = Image::with_tables(tables()).with_v8(node20_layout(Vec::new()));
+        let registers = registers(JIT, at(0), at(4));
+        let root = &mut KnownRoot::default();
+        unwound_with(image, registers, (&WORDS, 6), memory, root)
+    };
+    let mut rest = vec![at(6) | 6 << 48];
+    rest.extend(&WORDS[6..]);
+    let (frames, outcome) = with(&rest);
+    assert_eq!(frames.len(), 3);
+    assert!(outcome.is_complete && !outcome.is_cut);
+    let (frames, outcome) = with(&[at(900) | 1 << 48, 7]);
+    assert_eq!(frames.len(), 2, "cut");
+    assert!(!outcome.is_complete && outcome.is_cut);
 }
 
 /// Two calls of JIT code, of which the outer one was not copied.

@@ -77,8 +77,28 @@ fn has_own_pids(pids: &[u32]) -> bool {
     let Some(own) = pid_namespace(Path::new("/proc/self/ns/pid")) else {
         return false;
     };
-    let is_in = |&pid: &u32| pid_namespace(&proc::path_of(pid, "ns/pid")) == Some(own);
-    own.is_initial() || pids.iter().all(is_in)
+    let its = |&pid: &u32| pid_namespace(&proc::path_of(pid, "ns/pid"));
+    let is_seen = |pid| its(pid).is_some_and(|its| is_seen_from(own, its));
+    own.is_initial() || pids.iter().all(is_seen)
+}
+
+/// Refuses a process whose pid the program does not see: all of its samples would be dropped.
+pub(super) fn check_sees(pid: u32) -> Result<(), CaptureError> {
+    let own = pid_namespace(Path::new("/proc/self/ns/pid"));
+    // One that has ended has no namespace, and no samples either.
+    let its = pid_namespace(&proc::path_of(pid, "ns/pid"));
+    match own.zip(its) {
+        Some((own, its)) if !is_seen_from(own, its) => Err(CaptureError::refused(format!(
+            "process {pid} is in a pid namespace within nodespy's, of which events of whole CPUs have no samples; run \
+             nodespy on the host, or record the process from the start: nodespy record -p {pid}"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a process in one namespace has a pid that the program finds in ours.
+fn is_seen_from(own: PidNamespace, its: PidNamespace) -> bool {
+    own.is_initial() || own == its
 }
 
 /// The namespace that nodespy sees pids of; none where that is the initial one.
@@ -178,6 +198,17 @@ fn pids() -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_namespace_within_a_container_is_out_of_sight() {
+        let [initial, ours, within] =
+            [0xEFFF_FFFC, 0xF000_0001, 0xF000_0002].map(PidNamespace::with_inode);
+        assert!(is_seen_from(initial, initial) && is_seen_from(initial, within));
+        assert!(is_seen_from(ours, ours));
+        assert!(!is_seen_from(ours, within));
+        check_sees(std::process::id()).unwrap();
+        check_sees(5_000_001).unwrap();
+    }
 
     #[test]
     fn switches_are_counted_by_cpu_time() {

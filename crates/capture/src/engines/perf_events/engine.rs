@@ -280,6 +280,7 @@ impl Engine for PerfEvents {
         let mut remarks = std::mem::take(&mut self.remarks);
         if let Some(session) = &mut self.session {
             remarks.append(&mut session.remarks);
+            remarks.extend(session.faults.take_remark(session.rings.copied()));
             remarks.extend(session.walking.as_mut().and_then(Walking::take_remark));
         }
         remarks

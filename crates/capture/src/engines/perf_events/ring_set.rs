@@ -370,11 +370,18 @@ impl<R: RecordRing> RingSet<R> {
                     }
                 }
                 Ok(Some(record)) => match layout.sideband(&record) {
-                    Ok(Sideband::Lost { count }) => add(&mut self.losses.samples, count),
+                    Ok(Sideband::Lost { count }) => {
+                        // What was copied may have been for a sample that is among them.
+                        copied.memory.clear();
+                        add(&mut self.losses.samples, count);
+                    }
                     Ok(other) => count_loss(&other, &mut self.losses),
                     Err(error) => lose(&mut self.losses.records, "sample", error),
                 },
-                Err(error) => lose(&mut self.losses.samples, "sample", error),
+                Err(error) => {
+                    copied.memory.clear();
+                    lose(&mut self.losses.samples, "sample", error);
+                }
             }
             ring.consume();
         }

@@ -87,6 +87,11 @@ impl<'a> Reporting<'a> {
     }
 }
 
+/// Whether the program is told all the time what to copy: what tells routes and stores is learned from samples.
+fn wants_copy_rules(arguments: &RecordArgs) -> bool {
+    !arguments.no_routes || !arguments.stores.options().is_empty()
+}
+
 /// What reads memory at samples, and at whose.
 fn with_ebpf(started: &Started<'_>) -> &'static str {
     match (started.attached.has_ebpf, started.attached.is_cpu_wide) {
@@ -119,7 +124,10 @@ impl Observer for Reporting<'_> {
     fn started(&mut self, started: &Started<'_>) {
         let is_alone = self.arguments.engine != Engine::Both;
         if started.engine == EngineId::PerfEvents && is_alone {
-            privileges::keep_when_perf_is_attached();
+            match started.attached.has_ebpf && wants_copy_rules(self.arguments) {
+                true => privileges::keep_when_copy_rules_follow(),
+                false => privileges::keep_when_perf_is_attached(),
+            }
         }
         if self.arguments.quiet {
             return;

@@ -9,7 +9,7 @@ use std::path::Path;
 use super::PROBE;
 use crate::engines::perf_events::{WALKED_STACK_BYTES, cpu_wide};
 use crate::engines::{Finding, Verdict};
-use crate::sys::bpf::{CopiedAtSample, ProgramOptions, WalkProgram};
+use crate::sys::bpf::{CopiedAtSample, NOT_VERIFIED, ProgramOptions, WalkProgram};
 use crate::sys::perf_event::{PerfEvent, Sampling, Subject};
 use crate::target::proc::{self, CAP_PERFMON, CAP_SYS_ADMIN, Status};
 
@@ -161,6 +161,9 @@ fn causes(error: &str, machine: &Machine) -> Vec<Cause> {
     if !certain.is_empty() {
         return certain;
     }
+    if error.starts_with(NOT_VERIFIED) {
+        return vec![rejected(error)];
+    }
     let is = |number: i32| error.contains(&io::Error::from_raw_os_error(number).to_string());
     if is(libc::ENOSYS) {
         return vec![Cause {
@@ -171,15 +174,19 @@ fn causes(error: &str, machine: &Machine) -> Vec<Cause> {
         }];
     }
     if !is(libc::EPERM) && !is(libc::EACCES) {
-        return vec![Cause {
-            what: format!("the kernel rejected it ({error})"),
-            remedy: "nodespy -vv check, and report its log".to_owned(),
-        }];
+        return vec![rejected(&format!("the kernel rejected it ({error})"))];
     }
     if let Some(cause) = little_memory(machine) {
         return vec![cause];
     }
     policies(error, machine)
+}
+
+fn rejected(what: &str) -> Cause {
+    Cause {
+        what: what.to_owned(),
+        remedy: "nodespy -vv check, and report its log".to_owned(),
+    }
 }
 
 fn old_kernel(machine: &Machine) -> Option<Cause> {
@@ -419,6 +426,18 @@ mod tests {
         let found = cause("Argument list too long (os error 7)", &capable());
         assert!(found.what.contains("Argument list too long"), "{found:?}");
         assert!(!found.what.contains("policy"), "{found:?}");
+    }
+
+    #[test]
+    fn what_the_verifier_rejects_is_not_blamed_on_a_policy() {
+        let error = format!("{NOT_VERIFIED}: Permission denied (os error 13)");
+        let mut filtered = capable();
+        filtered.own.seccomp_mode = 2;
+        for machine in [capable(), filtered] {
+            let found = cause(&error, &machine);
+            assert_eq!(found.what, error);
+            assert_eq!(found.remedy, "nodespy -vv check, and report its log");
+        }
     }
 
     #[test]

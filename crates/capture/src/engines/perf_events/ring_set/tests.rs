@@ -111,7 +111,7 @@ fn what_was_copied_belongs_to_the_next_sample_of_its_thread() {
     let copies = with_id(SIDEBAND_FIELDS | sample_type::RAW);
     rings.expect_copies(0, EventIndex::default(), (2, copies));
     let ring = &mut rings.samples[0].ring;
-    let mut copy = |tid: u64, time, memory: u64| {
+    let copy = |ring: &mut VecRing, tid: u64, time, memory: u64| {
         // Four bytes say how long it is, four are left over. Three reads failed, and two chunks had no room.
         let mut body = words(&[2, 7 | tid << 32, time]);
         body.extend(20_u32.to_le_bytes());
@@ -119,15 +119,18 @@ fn what_was_copied_belongs_to_the_next_sample_of_its_thread() {
         body.extend([0; 4]);
         ring.write(record_type::SAMPLE, 0, &body);
     };
-    copy(7, 10, 0xaa);
-    copy(7, 20, 0xbb);
+    copy(ring, 7, 10, 0xaa);
+    copy(ring, 7, 20, 0xbb);
     let sample = |ring: &mut VecRing, tid: u64, time| {
         let body = words(&[1, 0x5000, 7 | tid << 32, time, 0]);
         ring.write(record_type::SAMPLE, 0, &body);
     };
-    let ring = &mut rings.samples[0].ring;
     sample(ring, 7, 20);
     sample(ring, 7, 30);
+    // The sample of a copy is lost: what was copied belongs to no other.
+    copy(ring, 7, 40, 0xcc);
+    ring.write(record_type::LOST, 0, &words(&[1, 5, 7 | 7 << 32, 45, 1]));
+    sample(ring, 7, 50);
     let mut seen = Vec::new();
     rings.drain(Nanoseconds::MAX, &mut |event| {
         if let Event::Sample(sample) = event {
@@ -135,15 +138,17 @@ fn what_was_copied_belongs_to_the_next_sample_of_its_thread() {
         }
     });
     let memory = [0xbb, 0, 0, 0, 0, 0, 0, 0];
-    assert_eq!(seen, [(20, memory.to_vec()), (30, Vec::new())]);
+    let none = Vec::new;
+    let expected = [(20, memory.to_vec()), (30, none()), (50, none())];
+    assert_eq!(seen, expected);
     let copied = CopyCounts {
-        samples: 2,
-        bytes: 16,
-        faults: 6,
-        dropped: 4,
+        samples: 3,
+        bytes: 24,
+        faults: 9,
+        dropped: 6,
     };
     assert_eq!(rings.copied(), copied);
-    assert_eq!(rings.take_losses(), Losses::default());
+    assert_eq!(rings.take_losses().samples, 5);
 }
 
 #[test]
