@@ -236,7 +236,11 @@ mod tests {
         gate.open().answered[0].since -= 2 * KEPT_FOR;
         assert!(comes_for(0));
         let open = gate.open();
-        let of = |sharer| open.answered.iter().filter(|it| it.sharer == Some(sharer));
+        let of = |sharer| {
+            open.answered
+                .iter()
+                .filter(move |it| it.sharer == Some(sharer))
+        };
         assert_eq!((of(0).count(), of(1).count()), (MAX_OF_ONE, 1));
     }
 }
