@@ -126,7 +126,7 @@ impl Functions {
     }
 
     /// An empty table for another process.
-    pub(super) fn of_another(&self) -> Self {
+    pub(crate) fn of_another(&self) -> Self {
         let (count, bytes) = (self.count.sibling(), self.texts.bytes.sibling());
         Self::with(count, bytes, self.scripts.successor())
     }
