@@ -60,7 +60,6 @@ struct KnownShared {
 #[derive(Debug)]
 pub(crate) struct Functions {
     facts: Vec<FunctionFacts>,
-    /// As many as there are facts.
     count: Share,
     ids: FastMap<FunctionFacts, FunctionId>,
     texts: Texts,
