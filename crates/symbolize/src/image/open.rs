@@ -64,17 +64,21 @@ impl Image {
             // It is mapped elsewhere in another process.
             (self.mapping.pid, self.mapping.start, self.mapping.end) = (pid, 0, 0);
         }
-        match origin.open_image(&self.mapping) {
-            // Another file may be mapped there by now.
-            Ok(mut bytes) if file_on_disk(&bytes) != closed && !self.is_same_build(&mut bytes) => {
-                let why = "another file is at its place now";
-                self.refused = self.refused.take().or(Some(why.to_owned()));
-            }
+        let opened = origin
+            .open_image(&self.mapping)
+            .map_err(|refused| refused.why);
+        // Another file may be mapped there by now.
+        let opened = opened.and_then(|mut bytes| {
+            let is_same = file_on_disk(&bytes) == closed || self.is_same_build(&mut bytes);
+            let why = "another file is at its place now";
+            is_same.then_some(bytes).ok_or_else(|| why.to_owned())
+        });
+        match opened {
             Ok(bytes) => {
                 self.open = counted(Some(&bytes), &self.budget);
                 self.bytes = Some(bytes);
             }
-            Err(refused) => self.refused = self.refused.take().or(Some(refused.why)),
+            Err(why) => self.refused = self.refused.take().or(Some(why)),
         }
     }
 

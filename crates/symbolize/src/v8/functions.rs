@@ -60,7 +60,6 @@ struct KnownShared {
 #[derive(Debug)]
 pub(crate) struct Functions {
     facts: Vec<FunctionFacts>,
-    /// As many as there are facts.
     count: Share,
     ids: FastMap<FunctionFacts, FunctionId>,
     texts: Texts,
@@ -126,7 +125,7 @@ impl Functions {
     }
 
     /// An empty table for another process.
-    pub(super) fn of_another(&self) -> Self {
+    pub(crate) fn of_another(&self) -> Self {
         let (count, bytes) = (self.count.sibling(), self.texts.bytes.sibling());
         Self::with(count, bytes, self.scripts.successor())
     }

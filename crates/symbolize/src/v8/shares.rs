@@ -176,7 +176,7 @@ mod tests {
         assert!(shares[0].is_too_much() && shares[1].is_too_much());
         assert!(!shares[3].is_too_much());
         shares.drain(..2);
-        assert_eq!(pool.held(), held[2..].iter().sum());
+        assert_eq!(pool.held(), held[2..].iter().sum::<usize>());
         assert!(shares[0].room() > 300);
     }
 
