@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 /// Browsers use six connections to a server.
 const MAX_CONNECTIONS: usize = 64;
-/// How many may be answered for one of those who share a server: what it holds open leaves room for others.
-const MAX_OF_ONE: usize = MAX_CONNECTIONS / 2;
+/// How many of one tenant may be answered, so that what it holds open leaves room for others.
+const MAX_PER_TENANT: usize = MAX_CONNECTIONS / 2;
 
 /// How long an answer is not ended in favour of others.
 const KEPT_FOR: Duration = Duration::from_secs(20);
@@ -20,10 +20,10 @@ const KEPT_FOR: Duration = Duration::from_secs(20);
 const BACKOFF: Duration = Duration::from_millis(100);
 
 /// Serves connections until [`stop_accepting`], a thread for each; those that are being answered then are waited for. `serve`
-/// tells the guest once the request has turned out to be allowed.
+/// marks the slot as kept once the request has turned out to be allowed.
 pub fn accept<F>(listener: &TcpListener, serve: F)
 where
-    F: Fn(TcpStream, &Guest<'_>) -> io::Result<()> + Sync,
+    F: Fn(TcpStream, &Slot<'_>) -> io::Result<()> + Sync,
 {
     let serve = &serve;
     let gate = &Gate::default();
@@ -42,7 +42,7 @@ where
             };
             scope.spawn(move || {
                 // A reader that goes away is its own affair.
-                let _ = serve(connection, &Guest { gate, number });
+                let _ = serve(connection, &Slot { gate, number });
                 gate.leave(number);
             });
         }
@@ -52,21 +52,21 @@ where
 
 /// A connection that was let in.
 #[derive(Debug)]
-pub struct Guest<'a> {
+pub struct Slot<'a> {
     gate: &'a Gate,
     number: u64,
 }
 
-impl Guest<'_> {
+impl Slot<'_> {
     /// Its request may be answered: it is not ended in favour of others for a while.
     pub fn keep(&self) {
         self.gate.keep(self.number, None);
     }
 
-    /// The same for one of those who share the server; false where as many are being answered for that one as may be.
+    /// The same for a tenant of the server; false where as many of its connections are being answered as may be.
     #[must_use]
-    pub fn keep_for(&self, sharer: usize) -> bool {
-        self.gate.keep(self.number, Some(sharer))
+    pub fn keep_for(&self, tenant: usize) -> bool {
+        self.gate.keep(self.number, Some(tenant))
     }
 }
 
@@ -102,8 +102,8 @@ struct Answered {
     number: u64,
     connection: TcpStream,
     since: Instant,
-    /// For whom of those who share the server.
-    sharer: Option<usize>,
+    /// Whose it is, of the tenants of a server.
+    tenant: Option<usize>,
 }
 
 impl Open {
@@ -125,10 +125,10 @@ impl Open {
         slow.map(|slow| slow.connection)
     }
 
-    /// Whether another can be answered for one of those who share the server. Its own slowest goes for that.
-    fn has_room_for(&mut self, sharer: usize) -> bool {
-        let is_its = |it: &Answered| it.sharer == Some(sharer);
-        if self.answered.iter().filter(|it| is_its(it)).count() < MAX_OF_ONE {
+    /// Whether another can be answered for a tenant. The slowest of its own goes for that.
+    fn has_room_for(&mut self, tenant: usize) -> bool {
+        let is_its = |it: &Answered| it.tenant == Some(tenant);
+        if self.answered.iter().filter(|it| is_its(it)).count() < MAX_PER_TENANT {
             return true;
         }
         let slow = self.pop_slow(is_its);
@@ -157,10 +157,10 @@ impl Gate {
     }
 
     /// The head of a connection is read: it is not ended in favour of others for a while. False where there are too many for one
-    /// sharer.
-    fn keep(&self, number: u64, sharer: Option<usize>) -> bool {
+    /// tenant.
+    fn keep(&self, number: u64, tenant: Option<usize>) -> bool {
         let mut open = self.open();
-        if sharer.is_some_and(|sharer| !open.has_room_for(sharer)) {
+        if tenant.is_some_and(|tenant| !open.has_room_for(tenant)) {
             return false;
         }
         let place = open.heads.iter().position(|(other, _)| *other == number);
@@ -169,7 +169,7 @@ impl Gate {
                 number,
                 connection,
                 since: Instant::now(),
-                sharer,
+                tenant,
             });
         }
         true
@@ -219,28 +219,28 @@ mod tests {
     }
 
     #[test]
-    fn one_of_those_who_share_a_server_has_half_of_it_at_most() {
+    fn a_tenant_has_half_of_the_connections_at_most() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let connection = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let gate = Gate::default();
-        let comes_for = |sharer| gate.keep(gate.enter(&connection).unwrap(), Some(sharer));
-        for _ in 0..MAX_OF_ONE {
+        let comes_for = |tenant| gate.keep(gate.enter(&connection).unwrap(), Some(tenant));
+        for _ in 0..MAX_PER_TENANT {
             assert!(comes_for(0));
         }
         assert!(!comes_for(0));
         assert!(comes_for(1));
         // Its own that has been answered for long goes, nobody else's.
         gate.open().answered[3].since -= 2 * KEPT_FOR;
-        gate.open().answered[MAX_OF_ONE].since -= 2 * KEPT_FOR;
+        gate.open().answered[MAX_PER_TENANT].since -= 2 * KEPT_FOR;
         assert!(!comes_for(0));
         gate.open().answered[0].since -= 2 * KEPT_FOR;
         assert!(comes_for(0));
         let open = gate.open();
-        let of = |sharer| {
+        let of = |tenant| {
             open.answered
                 .iter()
-                .filter(move |it| it.sharer == Some(sharer))
+                .filter(move |it| it.tenant == Some(tenant))
         };
-        assert_eq!((of(0).count(), of(1).count()), (MAX_OF_ONE, 1));
+        assert_eq!((of(0).count(), of(1).count()), (MAX_PER_TENANT, 1));
     }
 }

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 pub use answer::{Answer, Framing, write_head};
 pub use body::{BodyError, read_body};
 pub use client::{Client, ClientError, ClientOptions, Reply};
-pub use gate::{Guest, accept, stop_accepting};
+pub use gate::{Slot, accept, stop_accepting};
 pub use head::{Head, TimedStream, read_head};
 pub use parameters::{Parameters, percent_encoded};
 pub use tls::{Connection, Tls, TlsError};

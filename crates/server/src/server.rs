@@ -17,7 +17,7 @@ use crate::routes::{Asked, ROUTES};
 use crate::tenant::{self, Tenant};
 use crate::webhook::Watch;
 use nodespy_http::{
-    Answer, BodyError, Connection, Framing, Guest, HEAD_TIMEOUT, Head, Parameters, Tls, accept,
+    Answer, BodyError, Connection, Framing, HEAD_TIMEOUT, Head, Parameters, Slot, Tls, accept,
     read_body, read_head, stop_accepting, transfer_deadline,
 };
 use nodespy_store::StoreError;
@@ -72,7 +72,7 @@ impl Server {
                 }
                 self.stop(listener);
             });
-            accept(listener, |connection, guest| self.serve(connection, guest));
+            accept(listener, |connection, slot| self.serve(connection, slot));
         });
     }
 
@@ -93,14 +93,14 @@ impl Server {
     }
 
     /// Answers one request.
-    fn serve(&self, socket: TcpStream, guest: &Guest<'_>) -> io::Result<()> {
+    fn serve(&self, socket: TcpStream, slot: &Slot<'_>) -> io::Result<()> {
         let sender = socket.peer_addr().ok().map(|address| address.ip());
         let deadline = Instant::now() + HEAD_TIMEOUT;
         let connection = Connection::open(socket, self.tls.as_ref(), deadline)?;
         let mut connection = BufReader::new(connection);
         let head = read_head(&mut connection)?;
         if head.method == "POST" {
-            let answer = self.take(&head, &mut connection, sender, guest)?;
+            let answer = self.take(&head, &mut connection, sender, slot)?;
             self.requests.count(answer.status);
             let timed = connection.get_mut().timed();
             timed.allow_until(transfer_deadline(answer.body.len() as u64));
@@ -111,7 +111,7 @@ impl Server {
             timed.allow_until(Instant::now() + HEAD_TIMEOUT);
             return io::copy(&mut connection.take(4 * MAX_BODY_BYTES), &mut io::sink()).map(drop);
         }
-        let answer = self.answer(&head, guest);
+        let answer = self.answer(&head, slot);
         self.requests.count(answer.status);
         let connection = connection.get_mut();
         let deadline = transfer_deadline(answer.body.len() as u64);
@@ -129,7 +129,7 @@ impl Server {
         head: &Head,
         connection: &mut BufReader<Connection>,
         sender: Option<IpAddr>,
-        guest: &Guest<'_>,
+        slot: &Slot<'_>,
     ) -> io::Result<Answer> {
         let (path, parameters) = Parameters::split(&head.target);
         if self.tenants.iter().all(|tenant| tenant.ingest.is_none()) {
@@ -143,7 +143,7 @@ impl Server {
         let Some(ingest) = &tenant.ingest else {
             return Ok(Answer::text("403 Forbidden", "nothing is taken for you"));
         };
-        if !self.is_kept(guest, tenant) {
+        if !self.is_kept(slot, tenant) {
             return Ok(crowded());
         }
         if !matches!(
@@ -194,24 +194,24 @@ impl Server {
         )
     }
 
-    /// Whether a guest of a tenant may stay while it is answered. A tenant that is alone has the whole server.
-    fn is_kept(&self, guest: &Guest<'_>, tenant: &Tenant) -> bool {
+    /// Whether a slot of a tenant may stay while it is answered. A tenant that is alone has the whole server.
+    fn is_kept(&self, slot: &Slot<'_>, tenant: &Tenant) -> bool {
         let place = self.tenants.iter().position(|it| std::ptr::eq(it, tenant));
         match place.filter(|_| self.tenants.len() > 1) {
-            Some(place) => guest.keep_for(place),
+            Some(place) => slot.keep_for(place),
             None => {
-                guest.keep();
+                slot.keep();
                 true
             }
         }
     }
 
-    fn answer(&self, head: &Head, guest: &Guest<'_>) -> Answer {
+    fn answer(&self, head: &Head, slot: &Slot<'_>) -> Answer {
         let (path, parameters) = Parameters::split(&head.target);
         let asking = tenant::asking(&self.tenants, head, parameters.get("token"));
         let (tenant, admission) = match asking {
             Err(why) => return Answer::text("403 Forbidden", why),
-            Ok((tenant, _)) if !self.is_kept(guest, tenant) => return crowded(),
+            Ok((tenant, _)) if !self.is_kept(slot, tenant) => return crowded(),
             Ok(asking) => asking,
         };
         if admission == Admission::GrantedByAddress {

@@ -32,8 +32,8 @@ pub(super) struct Server<'a> {
 impl Server<'_> {
     /// Answers until the listener fails, a thread for each connection.
     pub(super) fn run(&self, listener: &TcpListener) {
-        accept(listener, |connection, guest| {
-            self.answer(connection, &|| guest.keep())
+        accept(listener, |connection, slot| {
+            self.answer(connection, &|| slot.keep())
         });
     }
 
