@@ -232,7 +232,8 @@ fn a_long_string_with_many_references_costs_what_it_is() {
 /// Inferno writes the name out for each reference: hundreds of megabytes for these.
 #[test]
 fn a_long_name_that_a_collapser_would_repeat_is_refused_before_it_does() {
-    let shapes: [(&str, fn(usize) -> Vec<u8>); 3] = [
+    type Shape = (&'static str, fn(usize) -> Vec<u8>);
+    let shapes: [Shape; 3] = [
         ("sample", long_strings::macos_sample),
         ("vtune", long_strings::vtune),
         ("xctrace", long_strings::xctrace),
