@@ -275,9 +275,9 @@ Examples:
   nodespy stalls -p 1234                  print stalls of 200 ms or more
   nodespy stalls -p 1234 --over 50ms -d 60
 
-Each line shows when the stall started, relative to the start of this command, its minimum length, the
-process, and the function that most of it is charged to; if that did not run, what it waited for. A
-loop is known once it was seen in poll: for one that never gets there, use `nodespy dump`.")]
+Each line shows when the stall started (relative to the start of this command), its minimum length,
+the process, and the function charged with most of it or, if it did not run, what it waited for. An
+event loop is found when it polls: for one that never does, use `nodespy dump`.")]
 pub(crate) struct StallsArgs {
     #[command(flatten)]
     pub(crate) target: TargetArgs,
@@ -291,10 +291,10 @@ pub(crate) struct StallsArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-While it goes on a recording appends its samples to OUTPUT.journal, and deletes it when the output is written.
-If nodespy or the machine is killed, the journal remains. By perf events it has all but the last second (up to
-ten where naming the samples takes long): there is none of a recording that was killed in its first. By the
-inspector it has what V8 had handed over, which is every 10 to 60 seconds (`record --slice`).
+A recording appends its samples to OUTPUT.journal and deletes it once the output is written. If nodespy is
+killed or the machine goes down, the journal remains. With perf events it lacks the last second (up to ten
+where naming takes long); a recording killed in its first second has none. With the inspector it lacks what
+V8 had not handed over yet, the last 10 to 60 seconds (`record --slice`).
 
 Examples:
   nodespy recover out.nspy.journal")]

@@ -79,7 +79,7 @@ pub(crate) struct AgentArgs {
     pub(crate) label: Vec<(String, String)>,
     #[command(flatten)]
     pub(crate) retention: RetentionArgs,
-    /// Count requests by a Prometheus counter that each process serves on loopback; needs metric and port, may be repeated: metric=http_requests_total, port=9464, path=/metrics
+    /// Count requests by a Prometheus counter that each process serves on loopback: metric=http_requests_total and port=9464 are required, path=/metrics is the default; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_request_setting)]
     pub(crate) requests: Vec<RequestSetting>,
     /// Serve /metrics (Prometheus) and /healthz on a loopback address: 127.0.0.1:4601

@@ -32,7 +32,7 @@ pub(crate) struct ServeArgs {
     /// sets its retention
     #[arg(long, value_name = "FOLDER", default_value = DEFAULT_STORE, value_parser = parse_store)]
     pub(crate) store: StoreArg,
-    /// Address and port; one that other machines can reach needs --token-file, --tls-cert and --tls-key
+    /// Address and port; one that other machines can reach needs a token, and TLS (--tls-cert and --tls-key, or --behind-proxy)
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4600")]
     pub(crate) listen: SocketAddr,
     /// File with the token of readers on its first line: /?token=… or Authorization: Bearer …

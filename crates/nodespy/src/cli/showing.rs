@@ -58,7 +58,7 @@ pub(crate) struct ShowArgs {
     #[arg(long, overrides_with = "merge_tiers")]
     pub(crate) no_merge_tiers: bool,
     /// Only processes with this label, e.g. container=web, pm2=api, worker=2, node=v20.20.2; may be
-    /// repeated: different keys must all match, of several values of a key any
+    /// repeated: values of one key are alternatives, different keys must all match
     #[arg(long, value_name = "KEY=VALUE", value_parser = LabelFilter::parse)]
     pub(crate) label: Vec<LabelFilter>,
     /// Merge all processes
