@@ -2,7 +2,7 @@
 //!
 //! Messages are JSON-RPC 2.0, one a line (<https://modelcontextprotocol.io>, revision 2025-06-18). Every tool is a command of nodespy,
 //! started as a process of its own with a deadline; what it prints is the answer, cut where it is long. Meanwhile pings are
-//! answered, a recording reports its progress, and a cancelled request ends.
+//! answered, a recording reports its progress, and a cancelled request ends. Why not the SDK: decision 0033.
 
 use std::process::ExitCode;
 

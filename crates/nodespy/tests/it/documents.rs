@@ -94,6 +94,11 @@ fn every_link_leads_to_a_file_and_every_anchor_to_a_heading() {
     assert!(checked > 100, "{checked}");
 }
 
+/// What stands between backticks in a line.
+fn inline_code(line: &str) -> impl Iterator<Item = &str> {
+    line.split('`').skip(1).step_by(2)
+}
+
 /// The words of the first command of a line as a shell divides them: without what follows a comment, a pipe or a
 /// redirection. None where it needs a shell to know.
 fn words(line: &str) -> Option<Vec<String>> {
@@ -147,8 +152,9 @@ fn every_command_of_the_documents_is_understood() {
         // Which tells of commands as they were.
         let is_history = path.ends_with("CHANGELOG.md");
         let text = fs::read_to_string(&path).unwrap();
-        let code = prose_and_code(&text).1;
-        for mut words in code.into_iter().filter_map(arguments) {
+        let (prose, code) = prose_and_code(&text);
+        let inline = prose.into_iter().flat_map(inline_code);
+        for mut words in code.into_iter().chain(inline).filter_map(arguments) {
             if is_history || !checked.insert(words.clone()) {
                 continue;
             }
@@ -177,6 +183,10 @@ fn links_headings_and_commands_are_found_in_text() {
     assert_eq!(anchor("## `a … b`; c?"), "a--b-c");
     let line = "see [a](b.md#c) and ![d](e.png \"f\")";
     assert_eq!(links(line).collect::<Vec<_>>(), ["b.md#c", "e.png"]);
+    assert_eq!(
+        inline_code("a `b c` or `d`").collect::<Vec<_>>(),
+        ["b c", "d"]
+    );
     let line = "$ sudo nodespy query x 'top 5  self' -p PID | less   # why";
     let expected = ["query", "x", "top 5  self", "-p", NO_PID];
     assert_eq!(arguments(line).unwrap(), expected);

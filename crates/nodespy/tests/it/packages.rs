@@ -39,7 +39,33 @@ mod matrix {
         for kind in ["archive: ", ".deb: ", "npm: "] {
             assert!(checked.stdout.contains(kind), "{checked}");
         }
+        expect_what_binstall_fetches(&packed);
     }
+
+    /// The archive has the name, and the binary in it the place, that `cargo binstall` looks for.
+    fn expect_what_binstall_fetches(packed: &str) {
+        let manifest = include_str!("../../Cargo.toml");
+        let value = |key: &str| {
+            let line = manifest.lines().find(|line| line.starts_with(key)).unwrap();
+            let value = line.split('"').nth(1).unwrap();
+            let value = value.replace("{ version }", env!("CARGO_PKG_VERSION"));
+            value
+                .replace("{ bin }", "nodespy")
+                .replace("{ binary-ext }", "")
+        };
+        let url = value("pkg-url");
+        let archive = Path::new(packed).join(url.rsplit('/').next().unwrap());
+        let mut tar = Command::new("tar");
+        tar.args(["--list", "--file"]).arg(archive);
+        let listed = run(tar);
+        listed.expect_code(0);
+        let binary = value("bin-dir");
+        assert!(
+            listed.stdout.lines().any(|line| line == binary),
+            "{binary}: {listed}"
+        );
+    }
+
     /// npm keeps the modes of files, and git gives a checkout those of who makes it.
     #[test]
     fn packages_of_npm_are_the_same_from_a_checkout_with_any_umask() {

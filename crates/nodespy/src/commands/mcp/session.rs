@@ -197,3 +197,21 @@ fn shorten(text: &mut String, max_bytes: usize) {
         text.push_str("\n(cut here: ask for less, with query)");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_that_is_too_long_is_cut_between_letters_and_says_so() {
+        let mut text = "é".repeat(MAX_ANSWER_BYTES);
+        shorten(&mut text, MAX_ANSWER_BYTES + 1);
+        let (kept, remark) = text.split_once('\n').unwrap();
+        assert_eq!(kept.len(), MAX_ANSWER_BYTES);
+        assert!(kept.chars().all(|letter| letter == 'é'));
+        assert!(remark.contains("ask for less"), "{remark}");
+        let mut short = "as it is".to_owned();
+        shorten(&mut short, MAX_ANSWER_BYTES);
+        assert_eq!(short, "as it is");
+    }
+}
