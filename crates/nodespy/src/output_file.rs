@@ -321,7 +321,9 @@ fn copy_into(from: &mut dyn Read, length: u64, mut to: &File) -> io::Result<()> 
     reserve(to, length)?;
     to.rewind()?;
     io::copy(from, &mut to)?;
-    to.set_len(length)
+    to.set_len(length)?;
+    // A journal that goes away now must not be all that a power cut would have left.
+    to.sync_data()
 }
 
 /// Makes room for the new content of a file before the old is lost, where its file system can.

@@ -78,8 +78,7 @@ pub(crate) fn run(
     let profile = shaped(recorded.profile, &arguments.show.filters());
     let profile = with_sources(profile, sources.as_ref());
     if let Err(error) = outputs::write_all(arguments, &profile, &destinations, interrupts) {
-        let is_lost = error.downcast_ref::<outputs::NowhereWritten>().is_some();
-        let kept = journal.filter(|_| is_lost);
+        let kept = journal.filter(|_| outputs::is_nowhere(&error));
         kept.into_iter().for_each(Journal::keep);
         return Err(error);
     }

@@ -187,6 +187,31 @@ fn a_signal_asks_for_what_was_recorded_lately() {
 }
 
 #[test]
+fn what_led_to_a_trigger_is_kept_elsewhere_where_its_output_fails() {
+    let Some(_live) = live() else { return };
+    let target = Workload::new("stalls.js").start();
+    let folder = Scratch::new();
+    let gone = folder.path().join("gone");
+    std::fs::create_dir(&gone).unwrap();
+    let mut command = nodespy(&["record", "-p", &target.pid_text(), "--trigger", "signal"]);
+    command
+        .args(["--keep", "5s", "-o", "gone/out.nspy"])
+        .current_dir(folder.path());
+    let started = Started::new(command, "");
+    started.wait_until_it_says("Recording ");
+    std::fs::remove_dir(&gone).unwrap();
+    std::thread::sleep(Duration::from_secs(3));
+    started.signal("USR2");
+    let outcome = started.finish();
+    outcome
+        .expect_code(1)
+        .expect_stderr(&["gone/out", "the recording was kept in"]);
+    let files = files_in(&folder);
+    assert_eq!(files.len(), 1, "{outcome}");
+    assert!(files[0].notes.triggers[0].contains("SIGUSR2"), "{outcome}");
+}
+
+#[test]
 fn a_busy_process_and_a_large_one_are_written_once() {
     let Some(_live) = live() else { return };
     let target = Workload::new("split.js").start();

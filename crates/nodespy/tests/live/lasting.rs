@@ -84,23 +84,76 @@ fn a_killed_recording_in_periods_leaves_the_journal_of_the_last() {
     let target = Workload::new("split.js").start();
     let folder = Scratch::new();
     let (pid, output) = (target.pid_text(), folder.file("out.nspy"));
-    let arguments = ["record", "-p", &pid, "-o", &output, "--every", "2s"];
+    // Long enough that it goes on for a while after its first block, also on a busy machine.
+    let arguments = ["record", "-p", &pid, "-o", &output, "--every", "5s"];
     let started = Started::new(nodespy(&arguments), "");
-    let is_there = |suffix: &str| folder.names().iter().any(|name| name.ends_with(suffix));
-    let until = std::time::Instant::now() + crate::run::DEADLINE;
-    while !folder.path().join("out-2.nspy").exists() {
-        assert!(std::time::Instant::now() < until, "{:?}", folder.names());
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    while !is_there(".journal") {
-        assert!(std::time::Instant::now() < until, "{:?}", folder.names());
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    let wait_until = |is_so: &dyn Fn(&[String]) -> bool| {
+        let until = std::time::Instant::now() + crate::run::DEADLINE;
+        while !is_so(&folder.names()) {
+            assert!(std::time::Instant::now() < until, "{:?}", folder.names());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    let is_journal = |name: &&String| name.ends_with(".journal");
+    wait_until(&|names| names.contains(&"out-2.nspy".to_owned()));
+    // The journal of the second period goes when its file is whole, before that of the third comes.
+    wait_until(&|names| !names.iter().any(|name| is_journal(&name)));
+    let has_content = |name: &String| {
+        let found = std::fs::metadata(folder.path().join(name));
+        found.is_ok_and(|found| found.len() > 0)
+    };
+    wait_until(&|names| names.iter().filter(is_journal).any(has_content));
     started.signal("KILL");
     started.finish();
-    assert!(is_there(".journal"), "{:?}", folder.names());
+    let names = folder.names();
+    let Some(journal) = names.iter().find(is_journal) else {
+        panic!("{names:?}");
+    };
+    let recovered = folder.file("recovered.nspy");
+    run_nodespy(&["recover", &folder.file(journal), "-o", &recovered]).expect_code(0);
+    assert!(!read(Path::new(&recovered)).samples.is_empty());
     let first = read(&folder.path().join("out.nspy"));
     assert!(!first.samples.is_empty());
+}
+
+#[test]
+fn periods_that_an_output_does_not_take_are_kept_by_another_or_elsewhere() {
+    let Some(_live) = live() else { return };
+    let target = Workload::new("split.js").start();
+    let folder = Scratch::new();
+    let record_until_gone = |outputs: &[&str]| {
+        let gone = folder.path().join("gone");
+        std::fs::create_dir(&gone).unwrap();
+        let mut command = nodespy(&["record", "-p", &target.pid_text(), "--every", "2s"]);
+        command.args(outputs).current_dir(folder.path());
+        let started = Started::new(command, "");
+        started.wait_until_it_says("Wrote gone/out.nspy");
+        std::fs::remove_dir_all(&gone).unwrap();
+        let outcome = started.finish();
+        outcome.expect_code(1).expect_stderr(&["gone/out"]);
+        outcome
+    };
+    let outcome = record_until_gone(&["-o", "gone/out.nspy", "-o", "good.nspy"]);
+    // The period that failed, and that which went on meanwhile.
+    let names = folder.names();
+    assert_eq!(
+        names,
+        ["good-2.nspy", "good-3.nspy", "good.nspy"],
+        "{outcome}"
+    );
+    let outcome = record_until_gone(&["-o", "gone/out.nspy"]);
+    let names = folder.names();
+    let rescued: Vec<&String> = names
+        .iter()
+        .filter(|name| name.contains("rescued"))
+        .collect();
+    assert_eq!(rescued.len(), 2, "{names:?} {outcome}");
+    for name in names {
+        assert!(
+            !read(&folder.path().join(&name)).samples.is_empty(),
+            "{name}"
+        );
+    }
 }
 
 #[test]

@@ -44,11 +44,8 @@ pub(super) fn run(arguments: &RecordArgs) -> anyhow::Result<ExitCode> {
         subject,
         &options,
         &mut reporting,
-        &mut |profile| {
-            files.write(with_sources(profile, sources.as_ref()), None);
-            // What was recorded meanwhile is not written: nothing is, for a while.
-            files.settle()
-        },
+        // What is recorded meanwhile is not written: nothing is, for a while.
+        &mut |profile| files.write_and_wait(with_sources(profile, sources.as_ref())),
     );
     reporting.end();
     let flown = flown?;

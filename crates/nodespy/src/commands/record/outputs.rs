@@ -47,10 +47,10 @@ pub(super) fn destinations(
 /// The outputs of a recording that writes several files, each under a name that is free.
 #[derive(Debug)]
 pub(super) struct NumberedOutputs {
-    templates: Vec<(PathBuf, Output)>,
-    show: Filters,
-    pid: u32,
-    app: String,
+    pub(super) templates: Vec<(PathBuf, Output)>,
+    pub(super) show: Filters,
+    pub(super) pid: u32,
+    pub(super) app: String,
 }
 
 impl NumberedOutputs {
@@ -84,18 +84,18 @@ impl NumberedOutputs {
             pid: subject.targets.first().map_or(0, Target::pid),
             app: subject.app.clone(),
         };
-        outputs.next()?;
+        outputs.next().try_for_each(|next| next.map(drop))?;
         Ok(outputs)
     }
 
-    /// The next files, known to be writable.
-    pub(super) fn next(&self) -> anyhow::Result<Vec<Destination>> {
+    /// The next files, known to be writable, or why one is not.
+    pub(super) fn next(&self) -> impl Iterator<Item = anyhow::Result<Destination>> {
         let now = unix_now() / 1_000_000_000;
-        let destination = |(template, format): &(PathBuf, Output)| {
+        let destination = move |(template, format): &(PathBuf, Output)| {
             let path = fill_template(template, self.pid, &self.app, now);
             Ok(Destination::numbered(&path, *format, &self.show)?.keeping_all())
         };
-        self.templates.iter().map(destination).collect()
+        self.templates.iter().map(destination)
     }
 }
 
@@ -186,7 +186,11 @@ fn report_written(arguments: &RecordArgs, destination: &Destination) {
 }
 
 /// What could not be shown or written. A recording that no output keeps is kept elsewhere.
-fn not_written(failures: &[anyhow::Error], profile: &Profile, is_kept: bool) -> anyhow::Error {
+pub(super) fn not_written(
+    failures: &[anyhow::Error],
+    profile: &Profile,
+    is_kept: bool,
+) -> anyhow::Error {
     let mut sentences: Vec<String> = failures.iter().map(output::in_one_line).collect();
     if is_kept {
         return anyhow!(sentences.join("; "));
@@ -203,9 +207,14 @@ fn not_written(failures: &[anyhow::Error], profile: &Profile, is_kept: bool) -> 
     }
 }
 
+/// Whether an error means that no file has the recording.
+pub(super) fn is_nowhere(error: &anyhow::Error) -> bool {
+    error.is::<NowhereWritten>()
+}
+
 /// No file has the recording.
 #[derive(Debug)]
-pub(super) struct NowhereWritten(String);
+struct NowhereWritten(String);
 
 impl std::fmt::Display for NowhereWritten {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
