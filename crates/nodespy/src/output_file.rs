@@ -1,7 +1,8 @@
 //! Files that results are written to: the one place that creates them.
 //!
-//! A name that the user chose is written beside and renamed over when it is complete, so that a full
-//! disk costs the new file and never the old one; devices, FIFOs and descriptors (`/dev/stdout`) are
+//! A name that the user chose is given to its new file when that is complete, so that a full disk costs the new file and
+//! never the old one; until then it has no name, so that nothing is left of it where nodespy is killed, or, where the file
+//! system has no such files, one of its own. Devices, FIFOs and descriptors (`/dev/stdout`) are
 //! written where they are. A file that can't be renamed over, or in a folder that takes no new files, or whose owner
 //! can't be kept, is written over once all of its new content is elsewhere and there is room for it, which file systems
 //! that copy on write don't promise. A name that nodespy chose is new, never a link of another user's, and readable by
@@ -9,11 +10,12 @@
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Read, Seek, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{AtFlags, CWD, FallocateFlags, fallocate, linkat};
 use rustix::io::Errno;
 use tempfile::SpooledTempFile;
 
@@ -188,23 +190,106 @@ fn folder_of(path: &Path) -> &Path {
 
 /// Finds out whether a file can be replaced.
 fn probe(real: &Path, found: Option<&Metadata>) -> io::Result<()> {
-    let (beside, _) = create_beside(real, found)?;
-    fs::remove_file(beside)
+    Beside::create(real, found).map(drop)
 }
 
-/// Creates a file in the folder of `real`, with owner and mode of the one it will replace.
-fn create_beside(real: &Path, found: Option<&Metadata>) -> io::Result<(PathBuf, File)> {
-    let folder = folder_of(real);
-    let process = std::process::id();
-    let names = (1..=MAX_NAMES).map(|each| folder.join(format!(".nodespy-{process}-{each}.tmp")));
-    let (path, file) = create_new(names, if found.is_some() { 0o600 } else { 0o666 })?;
-    match found.map_or(Ok(()), |found| take_after(&file, found)) {
-        Ok(()) => Ok((path, file)),
-        Err(error) => {
+/// A new file in the folder of another, which it will replace.
+#[derive(Debug)]
+struct Beside {
+    file: File,
+    /// Its name, if it has one of its own: removed when dropped.
+    path: Option<PathBuf>,
+}
+
+impl Beside {
+    /// Creates a file in the folder of `real`, with owner and mode of the one it will replace.
+    fn create(real: &Path, found: Option<&Metadata>) -> io::Result<Self> {
+        // Not every file system has files without names.
+        Self::unnamed(real, found).or_else(|_| Self::named(real, found))
+    }
+
+    /// One without a name, which is gone with nodespy however that ends.
+    fn unnamed(real: &Path, found: Option<&Metadata>) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).mode(Self::mode(found));
+        options.custom_flags(libc::O_TMPFILE);
+        let file = options.open(folder_of(real))?;
+        Self { file, path: None }.taking_after(found)
+    }
+
+    fn named(real: &Path, found: Option<&Metadata>) -> io::Result<Self> {
+        let (path, file) = create_new(names_beside(real), Self::mode(found))?;
+        let path = Some(path);
+        Self { file, path }.taking_after(found)
+    }
+
+    fn mode(found: Option<&Metadata>) -> u32 {
+        if found.is_some() { 0o600 } else { 0o666 }
+    }
+
+    fn taking_after(self, found: Option<&Metadata>) -> io::Result<Self> {
+        found.map_or(Ok(()), |found| take_after(&self.file, found))?;
+        Ok(self)
+    }
+
+    /// Gives it the name `real`, which it takes from the file that was found there.
+    fn take_name(&mut self, real: &Path, found: Option<&Metadata>) -> io::Result<()> {
+        if self.path.is_none() {
+            if found.is_none() && self.link_to(real).is_ok() {
+                return Ok(());
+            }
+            // What has the name loses it to another name only.
+            match self.link_to_free(real) {
+                Ok(path) => self.path = Some(path),
+                // A file that was given to another user may not be linked to.
+                Err(_) => *self = self.copied(real, found)?,
+            }
+        }
+        if let Some(path) = &self.path {
+            fs::rename(path, real)?;
+        }
+        self.path = None;
+        Ok(())
+    }
+
+    fn link_to(&self, path: &Path) -> rustix::io::Result<()> {
+        let own = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        linkat(CWD, own, CWD, path, AtFlags::SYMLINK_FOLLOW)
+    }
+
+    fn link_to_free(&self, real: &Path) -> rustix::io::Result<PathBuf> {
+        for path in names_beside(real) {
+            match self.link_to(&path) {
+                Err(Errno::EXIST) => {}
+                linked => return linked.map(|()| path),
+            }
+        }
+        Err(Errno::EXIST)
+    }
+
+    /// The same content under a name.
+    fn copied(&mut self, real: &Path, found: Option<&Metadata>) -> io::Result<Self> {
+        let mut named = Self::named(real, found)?;
+        self.file.rewind()?;
+        io::copy(&mut self.file, &mut named.file)?;
+        named.file.sync_data()?;
+        Ok(named)
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        if let Some(path) = &self.path {
             let _ = fs::remove_file(path);
-            Err(error)
         }
     }
+}
+
+/// The names that a file in the folder of `real` may have for a while.
+fn names_beside(real: &Path) -> impl Iterator<Item = PathBuf> {
+    let folder = folder_of(real).to_owned();
+    let process = std::process::id();
+    (1..=MAX_NAMES).map(move |each| folder.join(format!(".nodespy-{process}-{each}.tmp")))
 }
 
 fn take_after(file: &File, found: &Metadata) -> io::Result<()> {
@@ -270,34 +355,32 @@ fn fill_new(
     written
 }
 
-/// Writes beside a file and renames over it.
+/// Writes a file that takes the name of another, or one that is free, when it is whole.
 fn replace(
     real: &Path,
     fill: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let found = fs::metadata(real).ok();
-    let (beside, file) = create_beside(real, found.as_ref())?;
-    let written = fill_in_place(&file, fill).and_then(|()| {
-        // Network file systems and quotas may refuse only now.
-        file.sync_data()?;
-        fs::rename(&beside, real).or_else(|error| match found {
+    let mut beside = Beside::create(real, found.as_ref())?;
+    fill_in_place(&beside.file, fill)?;
+    // Network file systems and quotas may refuse only now.
+    beside.file.sync_data()?;
+    beside
+        .take_name(real, found.as_ref())
+        .or_else(|error| match found {
             // A mount point, or a file of another user in a sticky folder.
-            Some(_) => copy_over(&beside, real),
+            Some(_) => copy_over(&beside.file, real),
             None => Err(error),
         })?;
-        Ok(())
-    });
-    if written.is_err() || beside.exists() {
-        let _ = fs::remove_file(beside);
-    }
-    written
+    Ok(())
 }
 
-fn copy_over(from: &Path, to: &Path) -> io::Result<()> {
+fn copy_over(mut from: &File, to: &Path) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).custom_flags(libc::O_NOFOLLOW);
-    let (mut from, to) = (File::open(from)?, options.open(to)?);
+    let to = options.open(to)?;
     let length = from.metadata()?.len();
+    from.rewind()?;
     copy_into(&mut from, length, &to)
 }
 
@@ -444,6 +527,49 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
         assert_eq!(names(folder.path()), ["out"]);
+    }
+
+    #[test]
+    fn a_file_has_no_name_until_it_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        if Beside::unnamed(&path, None).is_err() {
+            // The file system has no such files.
+            return;
+        }
+        for (text, expected) in [("new", vec![]), ("newer", vec!["out".to_owned()])] {
+            let file = OutputFile::named(&path).unwrap();
+            file.write(|output| {
+                output.write_all(text.as_bytes())?;
+                output.flush()?;
+                assert_eq!(names(folder.path()), expected);
+                Ok(())
+            })
+            .unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), text);
+            assert_eq!(names(folder.path()), ["out"]);
+        }
+    }
+
+    #[test]
+    fn where_no_file_is_without_a_name_it_has_one_that_goes_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        let named = Beside::named(&path, None).unwrap();
+        assert_eq!(names(folder.path()).len(), 1);
+        drop(named);
+        assert!(names(folder.path()).is_empty());
+        for text in ["new", "newer"] {
+            let found = fs::metadata(&path).ok();
+            let mut unlinked = Beside::create(&path, found.as_ref()).unwrap();
+            unlinked.file.write_all(text.as_bytes()).unwrap();
+            let mut named = unlinked.copied(&path, found.as_ref()).unwrap();
+            named.take_name(&path, found.as_ref()).unwrap();
+            drop(named);
+            drop(unlinked);
+            assert_eq!(fs::read_to_string(&path).unwrap(), text);
+            assert_eq!(names(folder.path()), ["out"]);
+        }
     }
 
     #[test]
