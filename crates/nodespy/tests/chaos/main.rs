@@ -248,6 +248,14 @@ fn expect_files(
 ) -> Result<(), String> {
     let mut names = names_in(folder);
     names.retain(|name| name != "filler");
+    if round.trouble == Trouble::KillNodespy {
+        // Killed between creating a journal and its first block.
+        let is_empty = |name: &String| {
+            let found = fs::metadata(folder.join(name));
+            name.ends_with(".journal") && found.is_ok_and(|found| found.len() == 0)
+        };
+        names.retain(|name| !is_empty(name));
+    }
     let temporary = names_in(&scene.scratch.path().join("tmp"));
     let complain = |what: &str| Err(format!("{what}: {names:?}, {temporary:?}\n{outcome}"));
     let is_rescue = |name: &String| name.starts_with("nodespy-rescued-");
@@ -256,7 +264,9 @@ fn expect_files(
         (Trouble::KillNodespy, _) => names
             .iter()
             .all(|name| ["out.nspy", "out.nspy.journal"].contains(&name.as_str())),
-        (Trouble::FullDisk, _) => names.is_empty() && temporary.iter().all(is_rescue),
+        (Trouble::FullDisk, _) | (Trouble::DiskFills, Some(1)) => {
+            names.is_empty() && temporary.iter().all(is_rescue)
+        }
         (_, Some(0)) if job.is_recording() => names == ["out.nspy"],
         _ => names.is_empty(),
     };
@@ -266,7 +276,8 @@ fn expect_files(
     if names.iter().any(|name| name == "out.nspy.journal") {
         expect_recoverable(&folder.join("out.nspy.journal"))?;
     }
-    if !temporary.is_empty() && round.trouble != Trouble::FullDisk {
+    let is_filled = matches!(round.trouble, Trouble::FullDisk | Trouble::DiskFills);
+    if !temporary.is_empty() && !is_filled {
         return complain("temporary files");
     }
     if names == ["out.nspy"] {

@@ -101,6 +101,7 @@ pub(crate) enum Trouble {
     Quota,
     FewDescriptors,
     FullDisk,
+    DiskFills,
     ReadOnlyDisk,
     UnmountedRoot,
     RemovedContainer,
@@ -116,7 +117,7 @@ pub(crate) enum Trouble {
 }
 
 impl Trouble {
-    pub(crate) const ALL: [Self; 23] = [
+    pub(crate) const ALL: [Self; 24] = [
         Self::Nothing,
         Self::KillTarget,
         Self::StopTarget,
@@ -128,6 +129,7 @@ impl Trouble {
         Self::Quota,
         Self::FewDescriptors,
         Self::FullDisk,
+        Self::DiskFills,
         Self::ReadOnlyDisk,
         Self::UnmountedRoot,
         Self::RemovedContainer,
@@ -166,7 +168,7 @@ impl Trouble {
 
     fn jobs(self) -> &'static [Job] {
         match self {
-            Self::FullDisk | Self::ReadOnlyDisk => &Job::RECORDINGS,
+            Self::FullDisk | Self::DiskFills | Self::ReadOnlyDisk => &Job::RECORDINGS,
             // What these happen to is not Node.
             Self::ManyThreads => &Job::PERF,
             // A group is followed by perf events only.
@@ -247,6 +249,8 @@ impl Round {
             Trouble::InterruptNodespy | Trouble::HangUp => &[0, 5, 129, 130],
             Trouble::FullDisk | Trouble::ReadOnlyDisk => &[1],
             Trouble::FewDescriptors => &[0, 1],
+            // What was written before is there.
+            Trouble::DiskFills => &[0, 1, 5],
             trouble if trouble.is_deadly() => &[0, 4, 5],
             // Stopped, slowed down or started anew, it may have no time to be sampled or to
             // open its inspector in.

@@ -52,7 +52,7 @@ impl Scene {
             None => None,
         };
         let disk = match round.trouble {
-            Trouble::FullDisk | Trouble::ReadOnlyDisk => {
+            Trouble::FullDisk | Trouble::DiskFills | Trouble::ReadOnlyDisk => {
                 Some(Disk::mounted(&scratch.path().join("disk"))?)
             }
             _ => None,
@@ -131,6 +131,10 @@ impl Scene {
             | Trouble::ClockSteps
             | Trouble::TwoAtOnce
             | Trouble::ManyThreads => {}
+            Trouble::DiskFills => {
+                let disk = self.disk.as_ref();
+                disk.expect("a disk was made for this round").fill();
+            }
             Trouble::KillTarget => signal_if_alive(pid, "KILL"),
             Trouble::StopTarget => {
                 signal_if_alive(pid, "STOP");
@@ -291,17 +295,19 @@ impl Drop for Disk {
 }
 
 impl Scene {
-    /// Makes the disk what the round needs.
+    /// Makes the disk what the round needs from its start on.
     pub(crate) fn spoil_disk(&self) {
         let Some(disk) = &self.disk else { return };
-        if self.round.trouble == Trouble::ReadOnlyDisk {
-            let status = Command::new("mount")
-                .args(["-o", "remount,ro"])
-                .arg(&disk.folder)
-                .status();
-            assert!(status.unwrap().success(), "the disk stays writable");
-        } else {
-            disk.fill();
+        match self.round.trouble {
+            Trouble::ReadOnlyDisk => {
+                let status = Command::new("mount")
+                    .args(["-o", "remount,ro"])
+                    .arg(&disk.folder)
+                    .status();
+                assert!(status.unwrap().success(), "the disk stays writable");
+            }
+            Trouble::FullDisk => disk.fill(),
+            _ => {}
         }
     }
 }
