@@ -1,8 +1,8 @@
 //! Files that results are written to: the one place that creates them.
 //!
-//! A name that the user chose is given to its new file when that is complete, so that a full disk costs the new file and
-//! never the old one; until then it has no name, so that nothing is left of it where nodespy is killed, or, where the file
-//! system has no such files, one of its own. Devices, FIFOs and descriptors (`/dev/stdout`) are
+//! A name that the user chose is given to the new file when that is complete, so that a full disk costs the new file
+//! and never the old one. Until then the file has no name, so that nothing is left of it where nodespy is killed; where
+//! the file system has no such files, it is written beside. Devices, FIFOs and descriptors (`/dev/stdout`) are
 //! written where they are. A file that can't be renamed over, or in a folder that takes no new files, or whose owner
 //! can't be kept, is written over once all of its new content is elsewhere and there is room for it, which file systems
 //! that copy on write don't promise. A name that nodespy chose is new, never a link of another user's, and readable by
