@@ -153,6 +153,9 @@ pub struct RawSample<'a> {
     /// Memory that was copied at the sampled instruction, in chunks: a word with an address in its lower 48 bits and a
     /// number of words above them, then these words. Empty where nothing copies memory.
     pub memory: Cow<'a, [u8]>,
+    /// Whether its engine copies what a stack needs at the sampled instruction: what is neither in `user` nor in `memory` is of
+    /// another moment by now.
+    pub is_copied_at_sample: bool,
     /// What else is known of it, such as the arguments of a tracepoint.
     pub labels: Labels,
     /// Whether the thread was seen not to run, so that its memory stays as it was for a moment.

@@ -94,6 +94,7 @@ fn sample() -> Event<'static> {
         kernel: Vec::new().into(),
         user: UserStack::Absent,
         memory: Default::default(),
+        is_copied_at_sample: false,
         stands_still: false,
     })
 }

@@ -34,6 +34,7 @@ pub(crate) struct CopiedMemory<'a> {
     bytes: &'a [u8],
     /// None where nothing was copied.
     chunks: Option<&'a Chunks>,
+    is_all: bool,
 }
 
 /// A set of pages that may say yes to others too.
@@ -124,7 +125,24 @@ impl<'a> CopiedMemory<'a> {
     pub(crate) fn of(bytes: &'a [u8], chunks: &'a mut Chunks) -> Self {
         chunks.read(bytes);
         let chunks = (!chunks.list.is_empty()).then_some(&*chunks);
-        Self { bytes, chunks }
+        Self {
+            bytes,
+            chunks,
+            is_all: chunks.is_some(),
+        }
+    }
+
+    /// The same of a sample whose engine copies what a stack needs, though it may have copied nothing.
+    pub(crate) fn or_nothing(self, is_copied_at_sample: bool) -> Self {
+        Self {
+            is_all: self.is_all || is_copied_at_sample,
+            ..self
+        }
+    }
+
+    /// Whether there is no more of the stack than was copied.
+    pub(crate) fn is_all(&self) -> bool {
+        self.is_all
     }
 
     /// Whether nothing was copied.

@@ -67,6 +67,7 @@ fn sample(pid: u32, tid: u32, user: UserStack<'static>, state: RunState) -> Even
         kernel: Vec::new().into(),
         user,
         memory: Default::default(),
+        is_copied_at_sample: false,
         stands_still: state != RunState::Running,
     })
 }

@@ -153,6 +153,7 @@ mod tests {
             kernel: Vec::new().into(),
             user: UserStack::Absent,
             memory: Default::default(),
+            is_copied_at_sample: false,
             stands_still: false,
         })
     }

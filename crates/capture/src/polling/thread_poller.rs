@@ -318,6 +318,7 @@ fn sample(
         kernel: Vec::new().into(),
         user,
         memory: Default::default(),
+        is_copied_at_sample: false,
         stands_still: matches!(state, ThreadState::Waiting(_)),
     })
 }

@@ -77,6 +77,7 @@ impl Resolver {
         identified.clear();
         let mut chunks = std::mem::take(&mut self.chunks);
         let copied = CopiedMemory::of(&sample.memory, &mut chunks);
+        let copied = copied.or_nothing(sample.is_copied_at_sample);
         self.unwind(sample, copied, thread, &mut unwound);
         let asked = self.identify(sample, copied, process, &unwound, &mut identified);
         self.chunks = chunks;

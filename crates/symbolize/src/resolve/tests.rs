@@ -121,6 +121,7 @@ fn sample(pid: u32, tid: u32, time: Nanoseconds, chain: &[u64]) -> Event<'static
         kernel: Vec::new().into(),
         user: UserStack::Chain(chain.to_vec().into()),
         memory: Default::default(),
+        is_copied_at_sample: false,
         stands_still: false,
     })
 }
@@ -408,6 +409,7 @@ fn each_kind_of_frame_has_its_name() {
         kernel: vec![0xffff_ffff_8100_0120].into(),
         user: UserStack::Chain(vec![0x9010, 0x5001, 0x1011].into()),
         memory: Default::default(),
+        is_copied_at_sample: false,
         stands_still: false,
     }));
     assert_eq!(resolver.hottest(), Some(("do_syscall_64".to_owned(), 1.0)));
@@ -561,6 +563,7 @@ fn a_function_found_in_the_heap_has_its_name_and_tier_in_the_slice() {
                 stack: stack.clone().into(),
             },
             memory: Default::default(),
+            is_copied_at_sample: false,
             stands_still: false,
         }));
     }

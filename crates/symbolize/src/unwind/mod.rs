@@ -4,7 +4,7 @@
 //! frame pointers, as does everything else nobody wrote a table for. Memory outside the copied
 //! part of the stack is read from the live process for native code alone: below it only the red
 //! zone, above it what did not fit. Frames of JavaScript that were not copied are not guessed, and
-//! none where an engine has copied memory at the sampled instruction: such a stack is cut.
+//! none where the engine copies memory at the sampled instruction, though it may have failed to: such a stack is cut.
 
 use nodespy_model::{Origin, Registers};
 
@@ -72,8 +72,8 @@ impl StackMemory<'_> {
         word
     }
 
-    /// A word of the stack, from the live process where the copy does not hold it. Not above the copy where more was copied at the
-    /// sampled instruction: such samples wait for up to a second, and what is not among it is of another moment by now.
+    /// A word of the stack, from the live process where the copy does not hold it. Not above the copy where the engine copies more
+    /// at the sampled instruction: such samples wait for up to a second, and what is not copied is of another moment by now.
     fn read(&mut self, address: u64) -> Option<u64> {
         if let Some(word) = self.read_copied(address) {
             return Some(word);
@@ -81,7 +81,7 @@ impl StackMemory<'_> {
         match address.checked_sub(self.copy_start) {
             Some(above) => {
                 self.has_read_beyond = true;
-                if above > LIVE_LIMIT_BYTES || !self.copied.is_empty() {
+                if above > LIVE_LIMIT_BYTES || self.copied.is_all() {
                     return None;
                 }
             }

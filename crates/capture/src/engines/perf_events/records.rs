@@ -17,11 +17,12 @@ pub(super) struct RingOf {
     pub(super) weight: u64,
 }
 
-/// A sample from a ring, with the kernel's part of its call chain and the memory that was copied for it.
+/// A sample from a ring, with the kernel's part of its call chain and the memory that was copied for it, where a program
+/// copies any.
 pub(super) fn raw_sample<'a>(
     sample: &Sample<'a>,
     kernel: &'a [u64],
-    memory: &'a [u8],
+    memory: Option<&'a [u8]>,
     of: RingOf,
 ) -> RawSample<'a> {
     let registers = sample.regs_user.and_then(|registers| registers.x86_64());
@@ -42,7 +43,8 @@ pub(super) fn raw_sample<'a>(
             },
             None => UserStack::Absent,
         },
-        memory: Cow::Borrowed(memory),
+        memory: Cow::Borrowed(memory.unwrap_or_default()),
+        is_copied_at_sample: memory.is_some(),
         stands_still: false,
     }
 }

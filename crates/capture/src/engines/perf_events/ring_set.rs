@@ -155,12 +155,14 @@ impl Copied {
         }
     }
 
-    /// What was copied for a sample of this thread.
-    fn of(&self, tid: u32) -> &[u8] {
-        match self.tid == tid {
+    /// What was copied for a sample of this thread; none where nothing copies. A program may also have copied nothing, or its
+    /// record was lost.
+    fn of(&self, tid: u32) -> Option<&[u8]> {
+        let memory: &[u8] = match self.tid == tid {
             true => &self.memory,
             false => &[],
-        }
+        };
+        (self.from.is_some() || !memory.is_empty()).then_some(memory)
     }
 }
 

@@ -308,6 +308,7 @@ impl Replay<'_> {
             kernel: Cow::Borrowed(&self.addresses.kernel),
             user,
             memory: Default::default(),
+            is_copied_at_sample: false,
             stands_still: false,
         }
     }

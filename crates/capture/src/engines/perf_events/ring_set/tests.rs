@@ -127,13 +127,14 @@ fn what_was_copied_belongs_to_the_next_sample_of_its_thread() {
     };
     sample(ring, 7, 20);
     sample(ring, 7, 30);
-    // The sample of a copy is lost: what was copied belongs to no other.
+    // The sample of a copy is lost: what was copied belongs to no other, whose own copy is lost too.
     copy(ring, 7, 40, 0xcc);
     ring.write(record_type::LOST, 0, &words(&[1, 5, 7 | 7 << 32, 45, 1]));
     sample(ring, 7, 50);
     let mut seen = Vec::new();
     rings.drain(Nanoseconds::MAX, &mut |event| {
         if let Event::Sample(sample) = event {
+            assert!(sample.is_copied_at_sample);
             seen.push((sample.time, sample.memory.to_vec()));
         }
     });
