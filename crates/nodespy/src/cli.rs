@@ -293,8 +293,9 @@ pub(crate) struct StallsArgs {
 #[command(after_help = "\
 A recording appends its samples to OUTPUT.journal and deletes it once the output is written. If nodespy is
 killed or the machine goes down, the journal remains. With perf events it lacks the last second (up to ten
-where naming takes long); a recording killed in its first second has none. With the inspector it lacks what
-V8 had not handed over yet, the last 10 to 60 seconds (`record --slice`).
+where naming takes long); a recording killed in its first second has none, without eBPF one killed in its
+first five. With the inspector it lacks what V8 had not handed over yet, the last 10 to 60 seconds
+(`record --slice`).
 
 Examples:
   nodespy recover out.nspy.journal")]

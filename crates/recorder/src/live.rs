@@ -53,6 +53,8 @@ pub struct Live<'e> {
     pub(crate) named: NamedSamples,
     /// V8's own profiler, where both are wanted.
     pub(crate) twin: Option<Twin<'e>>,
+    /// Whether an eBPF program copies at samples what names them.
+    has_ebpf: bool,
     /// None where there is no end, which would cost too much.
     watches: Option<Watches>,
     /// What processes used until sampling ended.
@@ -156,6 +158,7 @@ impl<'e> Live<'e> {
             resolver,
             named: NamedSamples::default(),
             twin: None,
+            has_ebpf: attached.has_ebpf,
             watches,
             cpu_times: Vec::new(),
             continuous: options.continuous,
@@ -325,6 +328,11 @@ impl<'e> Live<'e> {
         let took = Duration::from_nanos(now.saturating_sub(made_from));
         self.slicing = Some(self.slicing.map_or(Duration::ZERO, |_| took));
         wants_more
+    }
+
+    /// Whether samples wait in rings that hold half a second of them, and lose their names meanwhile.
+    pub(crate) fn must_read_soon(&self) -> bool {
+        self.engine.id() == EngineId::PerfEvents && !self.has_ebpf
     }
 
     /// When the first sample was taken.

@@ -31,9 +31,9 @@ use engines::{EngineSource, RealEngines};
 
 /// How much is lost when nodespy is killed; of the inspector's, what V8 has not handed over yet as well.
 const SLICE: Duration = Duration::from_secs(1);
-/// Where there is no file to keep slices in, a short recording is named when it is over, when nothing has to be read
-/// in time any more.
-const FIRST_SLICE_IN_MEMORY: Duration = Duration::from_secs(5);
+/// Where there is no file to keep slices in, and where samples wait with whole stacks, a short recording is named when it is
+/// over, when nothing has to be read in time any more: the first slice reads the symbols of node and the kernel.
+const LONG_FIRST_SLICE: Duration = Duration::from_secs(5);
 /// Slices get longer where naming them takes more than a twentieth of the time.
 const SLICE_STRETCH: u32 = 20;
 /// How many processes that have ended are remembered for their source maps.
@@ -344,10 +344,11 @@ fn run(
         let load = load.as_ref();
         load.is_some_and(|load| load.borrow_mut().poll(app))
     };
+    let is_long = !observer.journal.has_file() || live.must_read_soon();
     let limits = Limits {
         duration: request.duration,
         slice: Some(SLICE),
-        first_slice: (!observer.journal.has_file()).then_some(FIRST_SLICE_IN_MEMORY),
+        first_slice: is_long.then_some(LONG_FIRST_SLICE),
         slice_stretch: SLICE_STRETCH,
         idle_slice: None,
         is_stopped: &|| interrupts.is_some_and(Interrupts::is_stop_requested) || is_load_over(),

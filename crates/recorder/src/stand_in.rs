@@ -33,6 +33,7 @@ pub(crate) struct Asked {
 pub(crate) struct StandIn {
     pub(crate) id: EngineId,
     pub(crate) is_refused: bool,
+    pub(crate) has_ebpf: bool,
     /// How long attaching takes.
     pub(crate) attaching: Duration,
     /// Whether samples wait until they have to be read.
@@ -52,6 +53,7 @@ impl StandIn {
         Self {
             id,
             is_refused: false,
+            has_ebpf: false,
             attaching: Duration::ZERO,
             reads_late: false,
             last_drain: None,
@@ -161,6 +163,7 @@ impl Engine for StandIn {
                 Ok(Attached {
                     started,
                     sampling_since: monotonic_now(),
+                    has_ebpf: self.has_ebpf,
                     ..Attached::default()
                 })
             }
