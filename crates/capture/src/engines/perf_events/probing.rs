@@ -68,12 +68,14 @@ pub fn probe(pid: u32) -> Vec<Finding> {
         };
         PerfEvent::sampling(Subject::Thread(pid), cpus[0], &sampling)
     };
+    let ebpf = ebpf::probe(pid);
+    let ring_bytes = try_open(Counted::CPU_CLOCK, false).map_or(0, largest_ring);
     vec![
         probe_user(pid, try_open(Counted::CPU_CLOCK, false)),
         probe_kernel(try_open(Counted::CPU_CLOCK, true)),
         probe_hardware(try_open(Counted::CYCLES, false)),
-        probe_ring(try_open(Counted::CPU_CLOCK, false)),
-        ebpf::probe(pid),
+        ring_finding(ring_bytes, ebpf.verdict == Verdict::Good),
+        ebpf,
     ]
 }
 
@@ -151,9 +153,9 @@ fn probe_hardware(opened: io::Result<PerfEvent>) -> Finding {
     }
 }
 
-fn probe_ring(opened: io::Result<PerfEvent>) -> Finding {
+/// What fits into rings of this size, of which a program copies less.
+fn ring_finding(size: usize, has_program: bool) -> Finding {
     let subject = "ring buffer";
-    let size = opened.map_or(0, largest_ring);
     if size >= ROOMY_RING_BYTES {
         return Finding {
             subject,
@@ -162,13 +164,22 @@ fn probe_ring(opened: io::Result<PerfEvent>) -> Finding {
             remedy: None,
         };
     }
+    let consequence = match has_program {
+        true => {
+            "at high rates deep stacks of code without frame pointers are cut, and samples lost"
+                .to_owned()
+        }
+        false => format!(
+            "{} KiB of each stack are copied, the rest is read a moment later",
+            SMALL_STACK_BYTES >> 10
+        ),
+    };
     Finding {
         subject,
         verdict: Verdict::Limited,
         detail: format!(
-            "only {} KiB per CPU can be locked: {} KiB of each stack are copied, the rest is read a moment later",
-            size >> 10,
-            SMALL_STACK_BYTES >> 10
+            "only {} KiB per CPU can be locked: {consequence}",
+            size >> 10
         ),
         remedy: Some("ulimit -l unlimited".to_owned()),
     }
@@ -194,4 +205,22 @@ pub(super) fn open_on_self(
         opened = PerfEvent::sampling(subject, cpu, &sampling);
     }
     opened.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_small_ring_costs_depends_on_the_program() {
+        let with = ring_finding(256 << 10, true);
+        let without = ring_finding(256 << 10, false);
+        for finding in [&with, &without] {
+            assert_eq!(finding.verdict, Verdict::Limited);
+            assert!(finding.detail.starts_with("only 256 KiB"), "{finding:?}");
+        }
+        assert!(without.detail.contains("8 KiB of each stack"));
+        assert!(with.detail.contains("without frame pointers"));
+        assert_eq!(ring_finding(1 << 20, true).verdict, Verdict::Good);
+    }
 }
