@@ -210,7 +210,7 @@ fn a_user_without_rights_is_told_what_is_missing() {
     let checked = run_as_nobody(&scratch, &["check", "-p", &target.pid_text()]);
     checked.expect_code(3);
     for words in [
-        "sudo setcap cap_perfmon,cap_bpf,cap_sys_ptrace,cap_dac_read_search,cap_syslog+ep",
+        "sudo setcap cap_perfmon,cap_bpf,cap_sys_ptrace,cap_dac_read_search,cap_syslog,cap_ipc_lock+ep",
         "kernel.perf_event_paranoid is",
         "belongs to uid 0",
         "neither perf events nor the inspector",

@@ -80,7 +80,7 @@ fn user(own: &Status) -> Finding {
             words.join(", ")
         ),
         Some(format!(
-            "sudo setcap cap_perfmon,cap_bpf,cap_sys_ptrace,cap_dac_read_search,cap_syslog+ep {}",
+            "sudo setcap cap_perfmon,cap_bpf,cap_sys_ptrace,cap_dac_read_search,cap_syslog,cap_ipc_lock+ep {}",
             program()
         )),
     )

@@ -225,7 +225,7 @@ fn missing_rights(machine: &Machine) -> Option<Cause> {
             ),
             // All of them: setcap takes away what it does not name.
             false => format!(
-                "sudo setcap cap_perfmon,cap_bpf,cap_sys_ptrace,cap_dac_read_search,cap_syslog+ep {} (or run it \
+                "sudo setcap cap_perfmon,cap_bpf,cap_sys_ptrace,cap_dac_read_search,cap_syslog,cap_ipc_lock+ep {} (or run it \
                  as root)",
                 machine.program
             ),
