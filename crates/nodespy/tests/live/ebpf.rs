@@ -20,7 +20,7 @@ const SAID: &str = " with eBPF ";
 pub(super) const MARGIN: f64 = 0.06;
 
 /// Whether the program can run here. In CI it must.
-fn can_run() -> bool {
+pub(super) fn can_run() -> bool {
     if !is_root() {
         skip("eBPF programs need root");
     }
