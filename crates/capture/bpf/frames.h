@@ -167,9 +167,10 @@ static __always_inline void search_frames(struct scratch *s)
         walk_frames();
     }
     // A few frames may be those of a library, or words that look like them; a few up to the outermost are all there are.
-    if (!s->walked || (s->walked < MIN_FRAMES && s->next >= 4096))
-        copy_bare(s->stack_end, USER_END);
-    else if (found > s->stack_end)
+    if (!s->walked || (s->walked < MIN_FRAMES && s->next >= 4096)) {
+        if (s->wants_bare)
+            copy_bare(s->stack_end, USER_END);
+    } else if (found > s->stack_end)
         copy_bare(start, found);
 }
 

@@ -46,6 +46,7 @@ static __always_inline u32 walk_stack(struct scratch *s, struct options *wanted,
     s->has_request = 0;
     s->wants_requests = wanted->wants_requests;
     s->wants_stores = wanted->wants_stores;
+    s->wants_bare = wanted->wants_bare;
     s->store_looks = 0;
     s->wants_scopes = wanted->wants_stores && !slot;
     s->scopes = 0;

@@ -168,8 +168,9 @@ struct scratch {
     u64 frame, next, outermost;
     u64 search_start, search_end, found;
     u32 used, walked, probes;
-    // What is left to copy of a part of the stack that has no frame pointers.
+    // What is left to copy of a part of the stack that has no frame pointers, and whether all of a stack may be.
     u64 bare_start, bare_end;
+    u32 wants_bare;
     // Memory that could not be read, and chunks without room in the record.
     u32 faults, dropped;
     // Objects to be followed, those that were, and how many of them frames had.
@@ -214,6 +215,8 @@ struct scratch {
 // namespace that threads have their numbers in, an inode of 0 for the initial one.
 struct options {
     u32 stack_bytes, wants_requests, wants_stores, wants_async;
+    // Whether rings have room for stacks that have no frame pointers.
+    u32 wants_bare, unused;
     u64 device, inode;
 };
 

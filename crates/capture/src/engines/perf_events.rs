@@ -26,6 +26,7 @@ mod available;
 mod cpu_wide;
 mod engine;
 mod faults;
+mod filling;
 mod followed;
 mod javascript_threads;
 mod job_rate;
@@ -50,9 +51,10 @@ pub use crate::sys::bpf::CopiedAtSample;
 pub use available::{Availability, AvailableEvent, available_events};
 pub use engine::PerfEvents;
 use faults::Faults;
+use filling::Filling;
 pub(crate) use javascript_threads::may_run_javascript;
 pub use job_rate::thin_out;
-use mapping::{fill_time, map_rings};
+use mapping::map_rings;
 use opening::{
     CpuEvents, OpenedThread, attach_program, choose_events, open_group, open_on_threads,
 };
@@ -140,6 +142,7 @@ pub(crate) struct PerfSession {
     reading: Option<Reading>,
     /// Since when samples wait, and until when they may.
     unread: Unread,
+    filling: Filling,
     /// Until when more is likely to be learned of what to copy.
     learning_until: Nanoseconds,
     faults: Faults,
@@ -171,7 +174,8 @@ impl PerfSession {
         options: &PerfOptions,
         start_on_exec: bool,
     ) -> Result<Self, CaptureError> {
-        if let Some(session) = Self::open_walking(targets, group, options, start_on_exec) {
+        if let Some(mut session) = Self::open_walking(targets, group, options, start_on_exec) {
+            session.leave_out_large();
             return Ok(session.started(targets, options, start_on_exec));
         }
         let whole = (STACK_BYTES, start_on_exec);
@@ -222,6 +226,25 @@ impl PerfSession {
         let opening = (WALKED_STACK_BYTES, start_on_exec);
         let session = Self::open(targets, group, options, opening, Some(walk));
         session.inspect_err(|why| not_walking(why)).ok()
+    }
+
+    /// Copies no whole stacks without frame pointers into rings that have no room for them.
+    fn leave_out_large(&mut self) {
+        let Some(walking) = self.walking.as_mut().filter(|_| !self.filling.is_roomy()) else {
+            return;
+        };
+        let ring_bytes = smallest(&self.rings);
+        log::info!("rings of {ring_bytes} bytes have no room for stacks without frame pointers");
+        if let Err(why) = walking.leave_out_bare() {
+            log::debug!("the program copies them all the same: {why}");
+        }
+        if ring_bytes < mapping::ring_bytes(&self.samplings, self.ring_owners.len()) {
+            self.remarks.push(format!(
+                "only {} KiB of locked memory per CPU allowed: deep stacks of code without frame pointers are cut; \
+                 for whole ones: ulimit -l unlimited, CAP_IPC_LOCK, or run as root",
+                ring_bytes >> 10
+            ));
+        }
     }
 
     /// Starts to sample.
@@ -290,8 +313,8 @@ impl PerfSession {
         (samplings, remarks): (Vec<Sampling>, Vec<String>),
         walking: Option<Walking>,
     ) -> Self {
-        let ring_bytes = rings.sample_rings().map(Ring::data_len).min();
-        let unread = Unread::new(fill_time(ring_bytes.unwrap_or(0), &samplings));
+        let filling = Filling::new(smallest(&rings), &samplings);
+        let unread = Unread::new(filling.time());
         let mut session = Self {
             events: Vec::new(),
             rings,
@@ -304,6 +327,7 @@ impl PerfSession {
             walking,
             reading: None,
             unread,
+            filling,
             // All there is to copy has to be learned first.
             learning_until: crate::monotonic_now().saturating_add(NEW_AGE),
             faults: Faults::default(),
@@ -403,11 +427,7 @@ impl PerfSession {
     }
 
     fn smallest_ring(&self) -> usize {
-        self.rings
-            .sample_rings()
-            .map(Ring::data_len)
-            .min()
-            .unwrap_or(0)
+        smallest(&self.rings)
     }
 
     /// Queues what existed before the events did: names of threads and code mappings.
@@ -465,20 +485,35 @@ impl PerfSession {
         // A ring that hung up is still read.
         let woken = wait_for(&mut self.wakers, interval)
             .map_err(|error| CaptureError::call("waiting for samples", error))?;
-        if woken == Woken::BySideband && self.rings.has_others() {
-            // Processes come and go all the time on a busy machine; samples are read sooner only for those that are recorded.
-            self.rings.collect_sideband();
-            return Ok(self.poll_interval(timeout) < timeout);
+        match woken {
+            Woken::BySideband if self.rings.has_others() => {
+                // Processes come and go all the time on a busy machine; samples are read sooner only for those that are recorded.
+                self.rings.collect_sideband();
+                Ok(self.poll_interval(timeout) < timeout)
+            }
+            // The kernel counts what is written, whatever was read of it: the ring may have been read a moment ago.
+            Woken::BySamples if self.is_copied() => {
+                Ok(self.is_filling() || self.poll_interval(timeout) < timeout)
+            }
+            woken => Ok(woken != Woken::Timeout || interval < timeout),
         }
-        Ok(woken != Woken::Timeout || interval < timeout)
+    }
+
+    /// Whether a program copies what moves at every sample.
+    fn is_copied(&self) -> bool {
+        self.walking.is_some() && self.samplings.len() == 1
+    }
+
+    fn is_filling(&self) -> bool {
+        self.rings.sample_rings().any(Ring::is_filling)
     }
 
     /// Whether rings are to be read though none of them asks for it. Memory that is read for a sample serves its whole
     /// batch, so the smaller ones are left to grow where a program has copied what moves: at samples of CPU time alone.
     fn is_read_due(&self) -> bool {
-        let is_copied = self.walking.is_some() && self.samplings.len() == 1;
         let newest_birth = self.rings.newest_birth();
-        !is_copied
+        !self.is_copied()
+            || self.is_filling()
             || self.rings.pending_len() > MAX_PENDING
             || self.unread.is_due(crate::monotonic_now(), newest_birth)
     }
@@ -489,6 +524,10 @@ impl PerfSession {
         self.unread.last_read = now;
         let settled = now.saturating_sub(SETTLING);
         self.rings.drain(settled, take);
+        if self.walking.is_some() {
+            self.filling.note(self.rings.copied());
+            self.unread.fill_time = self.filling.time();
+        }
     }
 
     /// Copies more of objects from now on, where a program copies anything.
@@ -564,6 +603,12 @@ impl PerfSession {
             .any(|sampling| sampling.counted == Counted::CYCLES);
         if has_cycles { "cycles" } else { "cpu-clock" }
     }
+}
+
+/// How many bytes the smallest ring of samples has.
+fn smallest(rings: &RingSet<Ring>) -> usize {
+    let bytes = rings.sample_rings().map(Ring::data_len);
+    bytes.min().unwrap_or(0)
 }
 
 /// These threads are those that a program drops hits of breakpoints on, where one does.

@@ -23,6 +23,7 @@ static OBJECT_5_8: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/walk-5.8.bp
 #[derive(Debug)]
 pub(crate) struct WalkProgram {
     program: Ebpf,
+    options: ProgramOptions,
 }
 
 impl WalkProgram {
@@ -53,17 +54,17 @@ impl WalkProgram {
     fn load_for(options: ProgramOptions, words: u32) -> Result<Self, String> {
         let newer = match std::env::var_os("NODESPY_OLD_EBPF") {
             Some(_) => Err("NODESPY_OLD_EBPF is set".to_owned()),
-            None => Self::load_object(OBJECT, words),
+            None => Self::load_object(OBJECT, words, options),
         };
         let mut program = newer.or_else(|why| {
             log::debug!("the program for Linux 5.17 is not used: {why}");
-            Self::load_object(OBJECT_5_8, words)
+            Self::load_object(OBJECT_5_8, words, options)
         })?;
         program.set("options", options)?;
         Ok(program)
     }
 
-    fn load_object(packed: &[u8], words: u32) -> Result<Self, String> {
+    fn load_object(packed: &[u8], words: u32, options: ProgramOptions) -> Result<Self, String> {
         let mut object = Vec::new();
         DeflateDecoder::new(packed)
             .read_to_end(&mut object)
@@ -83,7 +84,13 @@ impl WalkProgram {
             let count = loaded.verified_instruction_count().unwrap_or(0);
             log::debug!("the kernel verified {count} instructions of the program");
         }
-        Ok(Self { program })
+        Ok(Self { program, options })
+    }
+
+    /// From now on copies no whole stack that has no frame pointers.
+    pub(crate) fn leave_out_bare(&mut self) -> Result<(), String> {
+        self.options = self.options.without_bare();
+        self.set("options", self.options)
     }
 
     fn program_fd(&self) -> io::Result<BorrowedFd<'_>> {
@@ -240,6 +247,8 @@ pub(crate) struct ProgramOptions {
     wants_requests: u32,
     wants_stores: u32,
     wants_async: u32,
+    wants_bare: u32,
+    unused: u32,
     /// What threads have their numbers in.
     namespace: PidNamespace,
 }
@@ -256,7 +265,17 @@ impl ProgramOptions {
             wants_requests: copies.requests.into(),
             wants_stores: copies.stores.into(),
             wants_async: copies.async_callers.into(),
+            wants_bare: 1,
+            unused: 0,
             namespace: namespace.unwrap_or(PidNamespace::INITIAL),
+        }
+    }
+
+    /// The same without the 40 KB of a stack that has no frame pointers.
+    pub(crate) fn without_bare(self) -> Self {
+        Self {
+            wants_bare: 0,
+            ..self
         }
     }
 

@@ -104,6 +104,7 @@ pub(crate) struct Sampling {
     pub(crate) stack_bytes: u32,
     pub(crate) follow_children: bool,
     pub(crate) start_on_exec: bool,
+    /// How many bytes in its ring wake who waits for it: 0 for half of the ring, and no more than it has.
     pub(crate) wakeup_bytes: u32,
     /// What keeps only some of the hits of a breakpoint.
     pub(crate) one_in: Option<Arc<OneIn>>,

@@ -79,6 +79,8 @@ impl Waker {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Woken {
     Timeout,
+    /// Rings of samples alone.
+    BySamples,
     /// Sideband rings alone.
     BySideband,
     Otherwise,
@@ -89,6 +91,7 @@ pub(crate) fn wait_for(wakers: &mut Vec<Waker>, timeout: Duration) -> io::Result
     let ready = poll(wakers.iter().map(|waker| waker.fd()), timeout)?;
     let of_ready = wakers.iter().zip(&ready).filter(|(_, ready)| **ready != 0);
     let woken = of_ready.fold(Woken::Timeout, |woken, (waker, _)| match (woken, waker) {
+        (Woken::Timeout | Woken::BySamples, Waker::Ring(_)) => Woken::BySamples,
         (Woken::Timeout | Woken::BySideband, Waker::Sideband(_)) => Woken::BySideband,
         _ => Woken::Otherwise,
     });

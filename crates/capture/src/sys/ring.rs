@@ -30,6 +30,12 @@ impl Ring {
         self.cursor.data_len()
     }
 
+    /// Whether a quarter of it is unread.
+    pub(crate) fn is_filling(&self) -> bool {
+        let unread = self.mapping.head().wrapping_sub(self.cursor.tail());
+        unread >= self.data_len() as u64 / 4
+    }
+
     /// A second reader of what is written from now on.
     pub(crate) fn view(&self) -> RingView {
         RingView {

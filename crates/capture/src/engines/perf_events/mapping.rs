@@ -2,18 +2,21 @@
 
 use std::io;
 
-use nodespy_model::Nanoseconds;
-
 use super::WALKED_STACK_BYTES;
-use super::opening::{CpuEvents, USUALLY_COPIED_BYTES};
+use super::opening::CpuEvents;
 use super::records::RingOf;
 use super::ring_set::RingSet;
 use crate::error::CaptureError;
 use crate::sys::perf_event::{PerfEvent, Sampling};
 use crate::sys::ring::{Ring, page_size};
 
-/// What a program copies for a sample, of a stack with many async callers.
-const COPIED_BYTES: u32 = 8 << 10;
+/// What there is room for of what a program copies for each sample: four times as much as most have, while deep recursions have
+/// up to [`MAX_COPIED_BYTES`].
+const COPIED_BYTES: u32 = 16 << 10;
+/// The most that a program copies for a sample, a record of it (`MAX_WORDS` of `bpf/walk.h`).
+pub(super) const MAX_COPIED_BYTES: u32 = 57 << 10;
+/// Where samples are few there is room for some of the largest all the same.
+const FEWEST_BYTES: usize = 256 << 10;
 /// The sample rings of all CPUs together never exceed this.
 const ALL_RINGS_BYTES: usize = 256 << 20;
 pub(super) const LARGEST_RING_BYTES: usize = 32 << 20;
@@ -73,33 +76,21 @@ fn try_map_rings(
 
 /// Room for a second of samples of a busy CPU, within what all rings together may take. More
 /// would only make attaching slower: the kernel clears every page first.
-fn ring_bytes(samplings: &[Sampling], cpus: usize) -> usize {
+pub(super) fn ring_bytes(samplings: &[Sampling], cpus: usize) -> usize {
     let wish = |sampling: &Sampling| {
-        let sample_bytes = sample_bytes(sampling, COPIED_BYTES) as usize + 1024;
+        let sample_bytes = sample_bytes(sampling.stack_bytes, COPIED_BYTES) as usize + 1024;
         (sampling.every.expected_rate_hz() as usize * sample_bytes).next_power_of_two()
     };
     let large = samplings.iter().filter(|it| !it.is_of_javascript);
-    let wish = large.map(wish).max().unwrap_or(0);
+    let wish = large.map(wish).max().unwrap_or(0).max(FEWEST_BYTES);
     let allowed = (ALL_RINGS_BYTES / (cpus.max(1) * samplings.len()) + 1).next_power_of_two() / 2;
     wish.min(allowed)
         .clamp(SMALLEST_RING_BYTES, LARGEST_RING_BYTES)
 }
 
-/// How long samples of busy CPUs may gather until a ring is half full. The kernel wakes us when there are some bytes, but of a ring that is
-/// smaller than that it never does.
-pub(super) fn fill_time(smallest_ring: usize, samplings: &[Sampling]) -> Nanoseconds {
-    let bytes_per_second = |sampling: &Sampling| {
-        let sample_bytes = sample_bytes(sampling, USUALLY_COPIED_BYTES);
-        u64::from(sampling.every.expected_rate_hz()) * u64::from(sample_bytes)
-    };
-    let large = samplings.iter().filter(|it| !it.is_of_javascript);
-    let most = large.map(bytes_per_second).max().unwrap_or(0);
-    smallest_ring as u64 / 2 * 1_000_000_000 / most.max(1)
-}
-
 /// The stack of a sample, and what a program copies for it, where one does.
-fn sample_bytes(sampling: &Sampling, copied_bytes: u32) -> u32 {
-    match sampling.stack_bytes {
+pub(super) fn sample_bytes(stack_bytes: u32, copied_bytes: u32) -> u32 {
+    match stack_bytes {
         WALKED_STACK_BYTES => WALKED_STACK_BYTES + copied_bytes,
         whole => whole,
     }
@@ -128,16 +119,21 @@ mod tests {
     use crate::sys::perf_event::Every;
 
     #[test]
-    fn small_rings_are_read_before_they_are_full() {
-        let walked = Sampling {
-            every: Every::Rate(999),
-            stack_bytes: WALKED_STACK_BYTES,
-            ..PROBE
+    fn rings_have_room_for_a_second_of_large_samples_and_for_few_that_are_largest() {
+        let bytes = |rate, cpus| {
+            let walked = Sampling {
+                every: Every::Rate(rate),
+                stack_bytes: WALKED_STACK_BYTES,
+                ..PROBE
+            };
+            ring_bytes(&[walked], cpus)
         };
-        let roomy = ring_bytes(std::slice::from_ref(&walked), 2);
-        let milliseconds = |bytes| fill_time(bytes, std::slice::from_ref(&walked)) / 1_000_000;
-        assert!(milliseconds(roomy) > 1_000);
-        assert!((100..150).contains(&milliseconds(2 << 20)));
-        assert_eq!(milliseconds(0), 0);
+        let largest = (WALKED_STACK_BYTES + MAX_COPIED_BYTES) as usize;
+        for (rate, mebibytes) in [(99, 4), (499, 16), (999, 32)] {
+            assert_eq!(bytes(rate, 2), mebibytes << 20);
+            assert!(bytes(rate, 2) / largest > rate as usize / 2);
+        }
+        assert!(bytes(1, 2) > 4 * largest);
+        assert_eq!(bytes(999, 128), 2 << 20);
     }
 }

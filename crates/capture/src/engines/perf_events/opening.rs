@@ -17,9 +17,6 @@ use crate::target::Group;
 /// What is copied where a job is submitted: libuv's poll, below the JavaScript, has 12 KiB.
 const SUBMITTER_STACK_BYTES: u32 = 32 << 10;
 
-/// What a program copies for most samples.
-pub(super) const USUALLY_COPIED_BYTES: u32 = 4 << 10;
-
 /// How often the events of threads are opened, where a thread is born each time.
 pub(super) const MAX_OPENINGS: usize = 8;
 
@@ -281,12 +278,13 @@ fn choose_event(
 
 /// Wakes us a dozen times a second on a busy CPU, oftener at high rates. The heap that names
 /// JavaScript moves on while a sample waits, and a short-lived child may be gone, so sooner is
-/// better; but memory read for one sample serves its whole batch. Where a program has copied what moves there is no hurry.
+/// better; but memory read for one sample serves its whole batch. Where a program has copied what moves there is no hurry:
+/// the kernel takes 0 for half a ring, however large that could be made.
 fn wakeup_bytes(rate_hz: u32, stack_bytes: u32) -> u32 {
-    let (wakes_per_second, most, copied_bytes) = match stack_bytes {
-        WALKED_STACK_BYTES => (3, 512, USUALLY_COPIED_BYTES),
-        _ if rate_hz <= 200 => (12, 64, 0),
-        _ => (40, 64, 0),
+    let wakes_per_second = match (stack_bytes, rate_hz) {
+        (WALKED_STACK_BYTES, _) => return 0,
+        (_, ..=200) => 12,
+        _ => 40,
     };
-    (rate_hz / wakes_per_second).clamp(1, most) * (stack_bytes + copied_bytes)
+    (rate_hz / wakes_per_second).clamp(1, 64) * stack_bytes
 }

@@ -81,6 +81,11 @@ impl Walking {
         }
     }
 
+    /// Copies no whole stack that has no frame pointers from now on.
+    pub(super) fn leave_out_bare(&mut self) -> Result<(), String> {
+        self.program.leave_out_bare()
+    }
+
     /// What the reader should know, once.
     pub(super) fn take_remark(&mut self) -> Option<String> {
         let no_rules = self.no_rules.as_mut().filter(|it| !it.is_told)?;
