@@ -54,6 +54,11 @@ pub(crate) mod v8 {
     pub(crate) const FUNCTION: usize = 5;
     /// How long it is there for sure: `push rbp`, `mov rbp, rsp`, `push rsi`, `push rdi`.
     pub(crate) const PROLOGUE_BYTES: u64 = 6;
+    /// Behind so many bytes the frame of compiled code is set up: before the prologue it asks whether it was deoptimized.
+    pub(crate) const SETUP_BYTES: u64 = 64;
+    /// Where a frame is taken down already, a return is within so many bytes: `cmp rcx, count`, `jg`, `ret size`, or
+    /// `pop r10`, `lea rsp, [rsp + 8 * rcx]`, `push r10`, `ret`.
+    pub(crate) const RETURN_BYTES: usize = 16;
     /// Where the instance is while a frame of Liftoff is set up: rsi.
     pub(crate) const LIFTOFF_INSTANCE: usize = 4;
     /// Where the return address into its function is meanwhile: rdi.

@@ -356,23 +356,20 @@ fn has_own_header(heap: &Heap<'_>) -> bool {
     matches!(heap.layout.code_start, CodeStart::Pointer { .. })
 }
 
-/// Whether the header of code that was found before still leads to its object; where that is the object itself, whether it still leads
-/// to its own table. Code that was freed and written over has another, so within a slice this is enough.
+/// Whether the header of code that was found before still leads to its object, and that to its own table. Code that was freed and
+/// written over has another, so within a slice this is enough.
 fn has_header(heap: &mut Heap<'_>, code: &Code, map: u64) -> bool {
     let (header, points_back) = match heap.layout.code_start {
-        CodeStart::Inline(at) => (
-            code.start.wrapping_sub(at),
-            heap.field(code.object, heap.layout.code_deopt) == Some(code.deopt),
-        ),
+        CodeStart::Inline(at) => (code.start.wrapping_sub(at), true),
         CodeStart::Pointer { header: length, .. } => {
             let header = code.start.wrapping_sub(length);
-            (
-                header,
-                heap.word(header.wrapping_add(8)) == Some(code.object),
-            )
+            let object = heap.word(header.wrapping_add(8));
+            (header, object == Some(code.object))
         }
     };
-    points_back && heap.word(header) == Some(map)
+    points_back
+        && heap.word(header) == Some(map)
+        && heap.field(code.object, heap.layout.code_deopt) == Some(code.deopt)
 }
 
 /// Whether the object of code that was found before is still the same, and, where it was compiled from a function, that
@@ -432,6 +429,7 @@ fn kind_of(heap: &Heap<'_>, kind: u32) -> CodeKind {
 mod tests {
     use super::*;
     use crate::v8::code_tables::{baseline_bytecode, bytecode_of};
+    use crate::v8::layout::Layout;
     use crate::v8::stand_in::{Words, node20_layout, with_heap, with_heap_of};
 
     const BASE: u64 = 0x20_0000;
@@ -519,12 +517,23 @@ mod tests {
     #[test]
     fn other_code_in_the_same_place_is_found_in_the_next_batch() {
         const INSTRUCTIONS: u64 = 64;
-        const OTHER: u64 = BASE + 0xc00;
         let mut layout = node20_layout(Vec::new());
         layout.code_start = CodeStart::Inline(INSTRUCTIONS);
         layout.type_instruction_stream = None;
         let mut memory = process(TURBOFAN);
         memory.put(CODE + 8, POSITIONS | 1);
+        assert_other_code_is_found(&layout, memory, CODE + INSTRUCTIONS + 8);
+    }
+
+    /// Other code whose object and instructions are where those of the last were.
+    #[test]
+    fn other_code_at_the_same_two_addresses_is_found_in_the_next_batch() {
+        let layout = node20_layout(Vec::new());
+        assert_other_code_is_found(&layout, process(TURBOFAN), START + 8);
+    }
+
+    fn assert_other_code_is_found(layout: &Layout, mut memory: Words, address: u64) {
+        const OTHER: u64 = BASE + 0xc00;
         memory.object(OTHER, 179);
         memory.put(OTHER + 8, 9 << 32);
         memory.put(OTHER + 16 + 6 * 8, SHARED | 1);
@@ -533,8 +542,8 @@ mod tests {
             if is_next {
                 codes.start_batch();
             }
-            let find = |heap: &mut Heap<'_>| codes.find(heap, CODE + INSTRUCTIONS + 8);
-            with_heap_of(&layout, memory, find).unwrap().deopt
+            let find = |heap: &mut Heap<'_>| codes.find(heap, address);
+            with_heap_of(layout, memory, find).unwrap().deopt
         };
         // Twice, so that all of it was looked at.
         assert_eq!(found(&memory, false), DEOPT | 1);

@@ -7,7 +7,8 @@ use super::JsFrame;
 use super::code::{Code, CodeKind};
 use super::code_tables::{self, Place};
 use super::walk::{JsSlots, Walk};
-use crate::frame::Identified;
+use crate::frame::{FrameSlots, Identified};
+use crate::x86_64::{is_return, v8 as registers};
 
 impl Walk<'_, '_> {
     pub(super) fn push_js(
@@ -111,14 +112,63 @@ impl Walk<'_, '_> {
         code_tables::code_function(&mut self.heap, code).or_else(|| self.shared_of_baseline(code))
     }
 
-    /// The code at an address, which should belong to the function of its frame.
-    pub(super) fn code_of_frame(&mut self, address: u64, js: Option<&JsSlots>) -> Option<Code> {
+    /// The code at an address, which should belong to the function of its frame; none where the function was copied at the
+    /// sample, and the code is another's: V8 has freed that of the function since, and compiled the other there.
+    pub(super) fn code_of_frame(
+        &mut self,
+        address: u64,
+        slots: &FrameSlots,
+        js: Option<&JsSlots>,
+    ) -> Option<Code> {
         let code = self.codes.find(&mut self.heap, address)?;
-        let expected = js.and_then(|js| js.shared);
-        let found = code_tables::code_function(&mut self.heap, &code);
-        if expected.is_some() && found.is_some() && expected != found {
-            return self.codes.find_anew(&mut self.heap, address);
+        let Some((js, shared)) = js.and_then(|js| Some((js, js.shared?))) else {
+            return Some(code);
+        };
+        if self.is_code_of(&code, shared, js) {
+            return Some(code);
         }
-        Some(code)
+        let code = self.codes.find_anew(&mut self.heap, address)?;
+        let is_its = self.is_code_of(&code, shared, js);
+        (is_its || !self.is_sampled(js, slots)).then_some(code)
+    }
+
+    /// Whether code is that of a function, as far as can be told. Either may have been moved since it was copied.
+    fn is_code_of(&mut self, code: &Code, shared: u64, js: &JsSlots) -> bool {
+        if let Some(own) = code_tables::code_function(&mut self.heap, code) {
+            return own == shared || self.is_same_function(own, shared);
+        }
+        match code_tables::baseline_bytecode(&mut self.heap, code) {
+            Some(own) => js.bytecode == Some(own) || self.has_bytecode(shared, own),
+            None => true,
+        }
+    }
+
+    fn is_same_function(&mut self, first: u64, second: u64) -> bool {
+        let mut of = |shared| self.functions.of_shared(&mut self.heap, shared);
+        let first = of(first);
+        first.is_some() && first == of(second)
+    }
+
+    /// Whether the function of a frame is that of what was copied at the sample.
+    fn is_sampled(&self, js: &JsSlots, slots: &FrameSlots) -> bool {
+        let shared = (slots.function & !3).checked_add(self.heap.layout.function_shared);
+        js.is_read && shared.is_some_and(|shared| self.heap.copied.word(shared).is_some())
+    }
+
+    /// Whether code at the leaf has taken the place of that of the function whose frame is at the frame pointer. Else the frame
+    /// is its caller's, which it is only where the code's own is not set up yet, or is taken down already.
+    pub(super) fn has_taken_place(
+        &mut self,
+        code: &Code,
+        address: u64,
+        slots: &FrameSlots,
+        js: Option<&JsSlots>,
+    ) -> bool {
+        let is_sampled = js.is_some_and(|js| self.is_sampled(js, slots));
+        if !is_sampled || address.saturating_sub(code.start) < registers::SETUP_BYTES {
+            return false;
+        }
+        let mut bytes = [0; registers::RETURN_BYTES];
+        self.heap.read(address, &mut bytes) && !bytes.into_iter().any(is_return)
     }
 }

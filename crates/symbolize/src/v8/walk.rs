@@ -296,7 +296,7 @@ impl Walk<'_, '_> {
             frame_pointer,
             ..
         } = *slots;
-        let code = self.code_of_frame(address, js.as_ref());
+        let code = self.code_of_frame(address, slots, js.as_ref());
         match (code, js) {
             (Some(code), _) if code.kind == CodeKind::RegExp => self.push_regexp(frame_pointer),
             (Some(code), js) if code.kind.tier() != Tier::None => {
@@ -382,6 +382,9 @@ impl Walk<'_, '_> {
         let frame_function = js.and_then(|js| js.shared);
         if own.is_none() || own == frame_function {
             return self.push_compiled(&code, address, js.as_ref());
+        }
+        if frame_function.is_some() && self.has_taken_place(&code, address, slots, js.as_ref()) {
+            return self.jit_caller(raw, address, slots, js);
         }
         // The frame is not set up yet, or taken down already: what is at the frame pointer is the
         // caller's.

@@ -316,6 +316,102 @@ fn code_of_another_function_than_the_frame_says_is_searched_for_again() {
     assert_eq!(names_in(&mut v8, &program, &stack), ["native", "*new"]);
 }
 
+/// The chunk in which the function of a closure was copied.
+fn copied_closure(program: &Program, closure: u64) -> Vec<u8> {
+    let words = [0, 8, 16, 24].map(|offset| program.word(closure, offset));
+    let header = (closure & !3) | (words.len() as u64) << 48;
+    let chunk = [header].into_iter().chain(words);
+    chunk.flat_map(|it| it.to_ne_bytes()).collect()
+}
+
+/// What a stack is, where the function of its last frame was copied at the sample and where it was not.
+fn names_with_and_without(program: &Program, stack: &Stack, closure: u64) -> [Vec<String>; 2] {
+    let copied = copied_closure(program, closure);
+    [&copied[..], &[]].map(|copied| names_with(&mut v8(), program, stack, (1, None), copied))
+}
+
+#[test]
+fn a_frame_is_its_functions_whatever_code_took_the_place_of_its_own() {
+    let mut program = Program::new();
+    let (old, _) = optimized(&mut program, "old");
+    let (_, code) = optimized(&mut program, "new");
+    let mut stack = Stack::new(&mut program);
+    stack
+        .native()
+        .frame(CodeAddress::Jit(code + 0x20), old.function, 0);
+    assert_eq!(
+        names_with_and_without(&program, &stack, old.function),
+        [["native", "old"], ["native", "*new"]]
+    );
+    // Baseline code knows its bytecode alone.
+    let [first, second] = [program.bytecode(), program.bytecode()];
+    let old = program.function("old", first);
+    let code = program.code(BASELINE, second);
+    let mut stack = Stack::new(&mut program);
+    stack
+        .native()
+        .frame(CodeAddress::Jit(code + 0x20), old.function, first);
+    assert_eq!(
+        names_with_and_without(&program, &stack, old.function),
+        [["native", "~old"], ["native", "^old"]]
+    );
+    let code = program.code(BASELINE, first);
+    stack.frames[1].code = CodeAddress::Jit(code + 0x20);
+    assert_eq!(
+        names_with_and_without(&program, &stack, old.function),
+        [["native", "^old"], ["native", "^old"]]
+    );
+}
+
+#[test]
+fn a_function_that_was_moved_since_it_was_copied_keeps_its_code() {
+    let mut program = Program::new();
+    let function = |program: &mut Program| {
+        let closure = program.function_of("hot", "file:///app.js");
+        let shared = program.word(closure, 24);
+        (closure, shared)
+    };
+    let (closure, _) = function(&mut program);
+    let (_, moved) = function(&mut program);
+    let data = program.deopt_data(moved);
+    let code = program.code(TURBOFAN, data);
+    let mut stack = Stack::new(&mut program);
+    stack
+        .native()
+        .frame(CodeAddress::Jit(code + 0x20), closure, 0);
+    assert_eq!(
+        names_with_and_without(&program, &stack, closure),
+        [["native", "*hot"], ["native", "*hot"]]
+    );
+}
+
+#[test]
+fn code_at_the_leaf_that_took_the_place_of_another_is_not_called_by_it() {
+    let mut program = Program::new();
+    let (old, _) = optimized(&mut program, "old");
+    let (_, code) = optimized(&mut program, "new");
+    let at = |offset| CodeAddress::Jit(code + offset);
+    let mut stack = Stack::new(&mut program);
+    stack.frame(at(0x80), old.function, 0);
+    let called = ["*new", "old"];
+    assert_eq!(
+        names_with_and_without(&program, &stack, old.function),
+        [&["old"][..], &called]
+    );
+    // It may have no frame of its own yet, or no more: then it is its caller's.
+    stack.frames[0].code = at(0x10);
+    assert_eq!(
+        names_with_and_without(&program, &stack, old.function),
+        [called, called]
+    );
+    stack.frames[0].code = at(0x80);
+    program.memory.put_bytes(code + 0x8f, &[0xc3]);
+    assert_eq!(
+        names_with_and_without(&program, &stack, old.function),
+        [called, called]
+    );
+}
+
 /// A program with a stack of an optimized and an interpreted function.
 fn running() -> (Program, Stack, Closure) {
     let mut program = Program::new();
