@@ -14,7 +14,7 @@ use super::code_tables::{
 };
 use super::heap::{Heap, is_pointer};
 use super::layout::CodeStart;
-use nodespy_model::{FastSet, Tier};
+use nodespy_model::{FastMap, FastSet, Tier};
 
 /// How much is read at once when a header is looked for, where so much can be read.
 const CHUNK_BYTES: u64 = 64 << 10;
@@ -83,6 +83,8 @@ pub(crate) struct Codes {
     known: BTreeMap<u64, Cached>,
     /// Addresses without code, in this batch.
     nothing: FastSet<u64>,
+    /// What code addresses are in, in this batch: most callers of a sample are those of the one before.
+    kinds: FastMap<u64, CodeKind>,
     batch: u64,
     /// Maps that headers of machine code have.
     header_maps: Vec<u64>,
@@ -97,6 +99,7 @@ impl Default for Codes {
         Self {
             known: BTreeMap::new(),
             nothing: FastSet::default(),
+            kinds: FastMap::default(),
             batch: 0,
             header_maps: Vec::new(),
             search_bytes_left: BATCH_SEARCH_BYTES,
@@ -110,6 +113,7 @@ impl Codes {
     pub(crate) fn start_batch(&mut self) {
         self.batch += 1;
         self.nothing.clear();
+        self.kinds.clear();
         self.search_bytes_left = BATCH_SEARCH_BYTES;
         self.headers_left = BATCH_HEADERS;
         if self.known.len() >= KNOWN_LIMIT {
@@ -124,6 +128,7 @@ impl Codes {
 
     /// From now on all of what is known has to be looked at again, not only its header.
     pub(super) fn end_slice(&mut self) {
+        self.kinds.clear();
         self.known
             .values_mut()
             .for_each(|cached| cached.is_confirmed = false);
@@ -137,12 +142,12 @@ impl Codes {
 
     /// The code an instruction belongs to.
     pub(crate) fn find(&mut self, heap: &mut Heap<'_>, address: u64) -> Option<Code> {
-        self.known(heap, address)
-            .or_else(|| self.find_anew(heap, address))
+        let known = self.known(heap, address).cloned();
+        known.or_else(|| self.find_anew(heap, address))
     }
 
     /// The code of an instruction that was found before and is still there.
-    pub(super) fn known(&mut self, heap: &mut Heap<'_>, address: u64) -> Option<Code> {
+    pub(super) fn known(&mut self, heap: &mut Heap<'_>, address: u64) -> Option<&Code> {
         let (_, cached) = self.known.range_mut(..=address).next_back()?;
         if address >= cached.code.end {
             return None;
@@ -157,7 +162,20 @@ impl Codes {
             cached.batch = self.batch;
             cached.is_confirmed = true;
         }
-        Some(cached.code.clone())
+        Some(&cached.code)
+    }
+
+    /// What the code of an instruction is that was found before and is still there.
+    pub(super) fn known_kind(&mut self, heap: &mut Heap<'_>, address: u64) -> Option<CodeKind> {
+        if let Some(&kind) = self.kinds.get(&address) {
+            return Some(kind);
+        }
+        let kind = self.known(heap, address)?.kind;
+        if self.kinds.len() >= KNOWN_LIMIT {
+            self.kinds.clear();
+        }
+        self.kinds.insert(address, kind);
+        Some(kind)
     }
 
     /// The code a word of the stack may point into. Most point elsewhere, and a search in vain takes long: V8 reserves one range
@@ -193,6 +211,9 @@ impl Codes {
             .take_while(|(_, cached)| cached.code.end > code.start)
             .map(|(&start, _)| start)
             .collect();
+        if !overlapped.is_empty() {
+            self.kinds.clear();
+        }
         for start in overlapped {
             self.known.remove(&start);
         }

@@ -195,15 +195,15 @@ impl Walk<'_, '_> {
     /// Whether a frame is known to be one of optimized code, which has values where others have bytecode: each may be
     /// another, and to look at all of them costs more than the rest of a sample.
     fn is_optimized_frame(&mut self, address: u64, slots: &FrameSlots, is_leaf: bool) -> bool {
-        let Some(code) = self.codes.known(&mut self.heap, address) else {
-            return false;
-        };
-        if !matches!(code.kind, CodeKind::Maglev | CodeKind::Turbofan) {
+        let is_optimized = |kind| matches!(kind, CodeKind::Maglev | CodeKind::Turbofan);
+        let kind = self.codes.known_kind(&mut self.heap, address);
+        if !kind.is_some_and(is_optimized) {
             return false;
         }
         // Code at the leaf may have no frame of its own yet, or no more: then this is its caller's.
         !is_leaf || {
-            let own = code_tables::code_function(&mut self.heap, &code);
+            let code = self.codes.known(&mut self.heap, address);
+            let own = code.and_then(|code| code_tables::code_function(&mut self.heap, code));
             own.is_some() && own == self.shared_of_function(slots.function)
         }
     }
