@@ -21,6 +21,7 @@ mod chain;
 mod hottest;
 mod jit_watch;
 mod labels;
+mod last_stack;
 mod mappings;
 mod naming;
 mod paths;

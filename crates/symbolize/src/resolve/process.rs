@@ -6,6 +6,7 @@ use nodespy_model::{
 
 use super::chain::{KnownAddresses, LastChain};
 use super::jit_watch::JitWatch;
+use super::last_stack::LastStack;
 use super::worker_threads::WorkerName;
 use crate::address_map::AddressMap;
 use crate::unwind;
@@ -68,6 +69,7 @@ pub(super) struct LiveThread {
     pub(super) root: unwind::KnownRoot,
     pub(super) worker: WorkerName,
     pub(super) last_chain: LastChain,
+    pub(super) last_stack: LastStack,
     pub(super) has_ended: bool,
 }
 
@@ -81,6 +83,7 @@ impl LiveThread {
             root: unwind::KnownRoot::default(),
             worker: WorkerName::default(),
             last_chain: LastChain::default(),
+            last_stack: LastStack::default(),
             has_ended: false,
         }
     }

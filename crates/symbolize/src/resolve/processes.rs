@@ -173,6 +173,7 @@ impl Processes {
         for thread in &mut self.threads {
             thread.samples = 0;
             thread.last_chain.clear();
+            thread.last_stack.clear();
         }
         let mut ended = Vec::new();
         let mut numbers = Vec::with_capacity(self.list.len());

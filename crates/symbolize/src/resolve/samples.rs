@@ -5,7 +5,6 @@ use nodespy_model::{NameSource, ProcessIndex, RawSample, UserStack};
 
 use super::Resolver;
 use super::batch::SampleRow;
-use super::paths::NO_PATH;
 use super::routes::NO_ROUTE;
 use crate::copied::CopiedMemory;
 use crate::frame::{Identified, Unwound};
@@ -82,15 +81,33 @@ impl Resolver {
         let asked = self.identify(sample, copied, process, &unwound, &mut identified);
         self.chunks = chunks;
         self.look_for_worker(sample, thread, &identified);
-        let mut path = NO_PATH;
-        for &frame in identified.iter().rev() {
-            self.count(process, frame);
-            let frame = self.batch.frame_id(process, frame);
-            path = self.batch.paths.child(path, frame);
-        }
+        let path = self.identified_path(thread, process, &identified);
         self.unwound = unwound;
         self.identified = identified;
         (path, asked)
+    }
+
+    /// The path of identified frames, leaf first.
+    fn identified_path(
+        &mut self,
+        thread: u32,
+        process: ProcessIndex,
+        identified: &[Identified],
+    ) -> u32 {
+        for &frame in identified {
+            self.count(process, frame);
+        }
+        let state = &mut self.processes.threads[thread as usize];
+        let mut last = std::mem::take(&mut state.last_stack);
+        let common = last.keep_common(identified);
+        let mut path = last.path();
+        for &frame in identified[..identified.len() - common].iter().rev() {
+            let id = self.batch.frame_id(process, frame);
+            path = self.batch.paths.child(path, id);
+            last.push(frame, path);
+        }
+        self.processes.threads[thread as usize].last_stack = last;
+        path
     }
 
     fn unwind(
