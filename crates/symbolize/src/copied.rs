@@ -5,6 +5,9 @@ use std::cell::Cell;
 /// The address is in the lower bits of the word before a chunk, the number of words above them.
 const ADDRESS_BITS: u32 = 48;
 const WORD: usize = 8;
+/// Where in the list a chunk is, is below its address.
+const INDEX_BITS: u32 = 64 - ADDRESS_BITS;
+const MAX_CHUNKS: usize = 1 << INDEX_BITS;
 
 /// A chunk of memory.
 #[derive(Debug, Clone, Copy)]
@@ -18,8 +21,9 @@ pub(crate) struct Chunk {
 /// Where the chunks of one sample are; kept from sample to sample for its room.
 #[derive(Debug, Default)]
 pub(crate) struct Chunks {
-    /// In order of their addresses.
     list: Vec<Chunk>,
+    /// The address of each, and below that which it is, in order: one number is sorted faster than a chunk.
+    order: Vec<u64>,
     /// A bit for the pages that chunks are in: most memory that is asked for was not copied.
     pages: PageBits,
     /// The length of the longest.
@@ -76,6 +80,7 @@ impl Chunk {
 impl Chunks {
     fn read(&mut self, bytes: &[u8]) {
         self.list.clear();
+        self.order.clear();
         self.pages = PageBits::default();
         self.last = Cell::default();
         self.longest = 0;
@@ -83,16 +88,18 @@ impl Chunks {
         while let Some(header) = word_at(bytes, at) {
             let length = (header >> ADDRESS_BITS) as usize * WORD;
             at += WORD;
-            if length == 0 || bytes.len() - at < length {
+            if length == 0 || bytes.len() - at < length || self.list.len() == MAX_CHUNKS {
                 break;
             }
             let start = header & ((1 << ADDRESS_BITS) - 1);
             self.pages.add(start, length);
+            self.order
+                .push(start << INDEX_BITS | self.list.len() as u64);
             self.list.push(Chunk { start, at, length });
             self.longest = self.longest.max(length as u64);
             at += length;
         }
-        self.list.sort_unstable_by_key(|chunk| chunk.start);
+        self.order.sort_unstable();
     }
 
     /// Where in the bytes of the sample some memory is.
@@ -104,9 +111,12 @@ impl Chunks {
         if !self.pages.may_have(address) {
             return None;
         }
-        let after = self.list.partition_point(|chunk| chunk.start <= address);
+        let after = self
+            .order
+            .partition_point(|place| place >> INDEX_BITS <= address);
         // Chunks may overlap: frames lie within parts of the stack.
-        for index in (0..after).rev() {
+        for place in self.order[..after].iter().rev() {
+            let index = *place as usize % MAX_CHUNKS;
             let chunk = &self.list[index];
             if address - chunk.start >= self.longest {
                 break;
