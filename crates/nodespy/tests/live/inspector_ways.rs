@@ -221,6 +221,31 @@ fn a_recording_that_is_ended_by_a_signal_is_written_and_the_inspector_closed() {
     }
 }
 
+/// SQLite looks at the lock again after up to 100 ms, for six seconds, in one native call.
+const LOCKED: &str = "const { DatabaseSync } = require('node:sqlite');
+    const file = process.argv[1];
+    const [holder, waiter] = [new DatabaseSync(file), new DatabaseSync(file)];
+    waiter.exec('PRAGMA busy_timeout = 6000');
+    holder.exec('BEGIN EXCLUSIVE');
+    setInterval(function busy() { const end = Date.now() + 20; while (Date.now() < end); }, 30);
+    setTimeout(() => {
+        console.log('ready');
+        try { waiter.exec('BEGIN EXCLUSIVE'); } catch (error) { console.log(error.message); }
+    }, 10)";
+
+#[test]
+fn a_main_thread_that_sleeps_and_runs_in_a_native_call_is_waited_for() {
+    let Some(_live) = live() else { return };
+    let scratch = Scratch::new();
+    let mut command = Command::new(node("24").unwrap());
+    command.args(["-e", LOCKED, &scratch.file("locked.db")]);
+    let target = Running::new(command);
+    let recorded = record(&target, &["--engine", "inspector", "-d", "1"]);
+    target.line_after("database is locked");
+    let busy = recorded.total_share(TIMERS);
+    assert!(busy > 0.2, "{}", recorded.describe());
+}
+
 /// A program that runs a command with perf events refused, as in a container.
 pub(super) fn refuse_perf(scratch: &Scratch) -> String {
     let refuse = scratch.file("refuse_perf");

@@ -16,7 +16,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::close;
-use super::giving_up::MainState;
+use super::giving_up::EventLoop;
 use super::native_block::MainThread;
 use super::open::{self, Opened};
 use super::probes::Probes;
@@ -164,13 +164,13 @@ pub fn close_abandoned(
     let mut found = None;
     let mut probes = Probes::new(&abandoned.listeners);
     while !target.has_ended() {
-        let has_own_handler = main.state().has_own_handler();
         if stands_still(abandoned.pid) {
             // It neither opens an inspector nor answers.
             watch.pause(Instant::now(), POLL_INTERVAL);
             std::thread::sleep(POLL_INTERVAL);
             continue;
         }
+        let has_own_handler = main.has_own_handler();
         let inspector = found
             .take()
             .or_else(|| find_inspector(&target, &mut probes));
@@ -197,32 +197,20 @@ pub fn close_abandoned(
 #[derive(Debug)]
 struct SignalledMain {
     thread: MainThread,
-    since: Instant,
-    free_since: Instant,
+    event_loop: EventLoop,
 }
 
 impl SignalledMain {
     fn watch(pid: u32) -> Self {
-        let now = Instant::now();
         Self {
             thread: MainThread::watch(pid),
-            since: now,
-            free_since: now,
+            event_loop: EventLoop::default(),
         }
     }
 
-    fn state(&mut self) -> MainState {
-        let is_blocked = self.thread.is_blocked();
-        let may_be_blocked = is_blocked || self.thread.may_wait_for_child();
-        if may_be_blocked {
-            self.free_since = Instant::now();
-        }
-        MainState {
-            is_blocked,
-            is_busy: may_be_blocked || !self.thread.is_asleep(),
-            waited: self.since.elapsed(),
-            free: self.free_since.elapsed(),
-        }
+    fn has_own_handler(&mut self) -> bool {
+        let is_waiting = self.thread.waits_for_events();
+        EventLoop::is_past_the_signal(self.event_loop.see(is_waiting, Instant::now()))
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use nodespy_model::{Nanoseconds, printable};
 
-use crate::target::proc::{self, RunState};
+use crate::target::proc;
 
 /// Clock ticks a second in `/proc`; the same on every Linux of this architecture.
 const TICKS: f64 = 100.0;
@@ -42,26 +42,17 @@ impl MainThread {
         if now != self.last.0 {
             self.last = (now, Instant::now());
         }
-        now.is_some() && now == self.cpu_time && !self.is_idle()
+        now.is_some() && now == self.cpu_time && !self.waits_for_events()
     }
 
-    fn is_idle(&self) -> bool {
+    /// Whether its event loop has nothing to do; where there is a child it may be the loop that waits for that.
+    pub(super) fn waits_for_events(&self) -> bool {
         proc::waits_for_events(self.pid, self.pid) && proc::children(self.pid).is_empty()
     }
 
     /// Whether it may be waiting for a child: it has one, and has not run for a while.
     pub(super) fn may_wait_for_child(&self) -> bool {
         self.last.1.elapsed() > QUIET && !proc::children(self.pid).is_empty()
-    }
-
-    /// Whether it waits for events or the like.
-    pub(super) fn is_asleep(&self) -> bool {
-        proc::run_state(self.pid, self.pid) == Some(RunState::Sleeping)
-    }
-
-    /// Whether it has something to run now.
-    pub(super) fn is_busy(&self) -> bool {
-        proc::run_state(self.pid, self.pid) == Some(RunState::Running)
     }
 }
 

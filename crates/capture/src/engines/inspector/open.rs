@@ -15,13 +15,13 @@ use serde_json::json;
 
 use super::InspectorOptions;
 use super::companion::{Abandoned, Companion};
-use super::giving_up::{MainState, what_if_later, why_not};
+use super::giving_up::{EventLoop, MainState, what_if_later, why_not};
 use super::native_block::{MainThread, what_blocks};
 use super::port_request::PortRequest;
 use crate::error::CaptureError;
 use crate::sys::namespaces::connect_in_namespace;
 use crate::target::ports::{self, Holder};
-use crate::target::{Target, looks_like_node, proc, program};
+use crate::target::{Target, looks_like_node, proc, program, stands_still};
 
 /// The bit of SIGUSR1 in the masks of `/proc/PID/status`.
 const SIGUSR1_BIT: u64 = 1 << (libc::SIGUSR1 - 1);
@@ -472,7 +472,8 @@ fn wait_for_listener(
     let pid = target.pid();
     let started = Instant::now();
     let mut main = MainThread::watch(pid);
-    let mut free_since = started;
+    let mut blocked_until = started;
+    let mut event_loop = EventLoop::default();
     let mut is_reported = false;
     loop {
         if target.has_ended() {
@@ -489,10 +490,10 @@ fn wait_for_listener(
             main = MainThread::watch(pid);
         }
         let is_blocked = main.is_blocked();
-        let may_be_blocked = is_blocked || main.may_wait_for_child();
-        if may_be_blocked {
-            free_since = Instant::now();
+        if is_blocked {
+            blocked_until = Instant::now();
         }
+        let may_be_blocked = is_blocked || main.may_wait_for_child();
         if may_be_blocked && waited > REPORT_AFTER && !is_reported {
             is_reported = true;
             (options.report)(&format!(
@@ -501,12 +502,13 @@ fn wait_for_listener(
             ));
         }
         let has_run = proc::thread_cpu_time(pid, pid) != before.main;
+        let is_waiting = has_run && main.waits_for_events() && !stands_still(pid);
         let state = MainState {
             is_blocked,
-            is_busy: main.is_busy() || may_be_blocked || !has_run,
+            is_busy: !is_waiting,
             waited,
-            // One that was blocked gets its time from then on.
-            free: free_since.elapsed(),
+            free: blocked_until.elapsed(),
+            turning: event_loop.see(is_waiting, Instant::now()),
         };
         let companion = companion.map(Companion::pid);
         if cancel.is_cancelled() {
