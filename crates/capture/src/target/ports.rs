@@ -37,14 +37,26 @@ pub(crate) fn is_closed(pid: u32, listener: SocketAddr) -> bool {
     match try_listeners(pid) {
         Ok(listeners) => !listeners.contains(&listener),
         // Else the process is gone.
-        Err(error) => !matches!(
-            error.raw_os_error(),
-            Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::EACCES | libc::EPERM)
-        ),
+        Err(error) => !is_unreadable(&error),
     }
 }
 
+/// Whether a process may be there all the same.
+fn is_unreadable(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::EACCES | libc::EPERM)
+    )
+}
+
 fn try_listeners(pid: u32) -> io::Result<Vec<SocketAddr>> {
+    let own = own_rows(pid)?.into_iter();
+    let listening = own.filter(|row| row.state == LISTEN);
+    Ok(listening.map(|row| row.local).collect())
+}
+
+/// The rows of process `pid` alone, or why they can't be read.
+fn own_rows(pid: u32) -> io::Result<Vec<Row>> {
     let own: FastSet<u64> = proc::try_socket_inodes(pid)?.into_iter().collect();
     let mut rows = table(pid, TABLES[0])?;
     match table(pid, TABLES[1]) {
@@ -53,8 +65,8 @@ fn try_listeners(pid: u32) -> io::Result<Vec<SocketAddr>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }
-    rows.retain(|row| row.state == LISTEN && own.contains(&row.inode));
-    Ok(rows.iter().map(|row| row.local).collect())
+    rows.retain(|row| own.contains(&row.inode));
+    Ok(rows)
 }
 
 /// The TCP ports process `pid` listens on.
@@ -69,13 +81,20 @@ pub(crate) fn is_listening(pid: u32, port: u16) -> bool {
         .any(|listener| listener.port() == port)
 }
 
-/// How many connections are open on the port of a listener, seen from the process's own side.
-pub(crate) fn connections(pid: u32, listener: SocketAddr) -> usize {
-    let own: FastSet<u64> = proc::socket_inodes(pid).into_iter().collect();
-    rows(pid)
-        .filter(|row| row.state == ESTABLISHED && row.local.port() == listener.port())
-        .filter(|row| own.contains(&row.inode))
-        .count()
+/// How many connections are open on the port of a listener, seen from the process's own side; an error where there may be
+/// some that can't be read.
+pub(crate) fn connections(pid: u32, listener: SocketAddr) -> io::Result<usize> {
+    count_connections(own_rows(pid), listener)
+}
+
+fn count_connections(rows: io::Result<Vec<Row>>, listener: SocketAddr) -> io::Result<usize> {
+    let is_open = |row: &&Row| row.state == ESTABLISHED && row.local.port() == listener.port();
+    match rows {
+        Ok(rows) => Ok(rows.iter().filter(is_open).count()),
+        Err(error) if is_unreadable(&error) => Err(error),
+        // The process is gone.
+        Err(_) => Ok(0),
+    }
 }
 
 /// Who listens where in the network namespace of nodespy itself, among some processes. Sockets of other namespaces are not in its table.
@@ -280,6 +299,26 @@ mod tests {
     }
 
     #[test]
+    fn connections_that_can_t_be_read_are_not_none() {
+        let listener = SocketAddr::from((Ipv4Addr::LOCALHOST, 9229));
+        let connection = Row {
+            local: listener,
+            state: ESTABLISHED,
+            inode: 1,
+        };
+        assert_eq!(
+            count_connections(Ok(vec![connection]), listener).unwrap(),
+            1
+        );
+        for number in [libc::EMFILE, libc::ENFILE, libc::EACCES] {
+            let error = io::Error::from_raw_os_error(number);
+            assert!(count_connections(Err(error), listener).is_err());
+        }
+        let gone = io::Error::from_raw_os_error(libc::ENOENT);
+        assert_eq!(count_connections(Err(gone), listener).unwrap(), 0);
+    }
+
+    #[test]
     fn a_connection_never_goes_to_a_socket_of_another_process() {
         let row = |local: &str, inode: u64| Row {
             local: local.parse().unwrap(),
@@ -345,11 +384,11 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let own = std::process::id();
         assert!(listeners(own).contains(&address));
-        assert_eq!(connections(own, address), 0);
+        assert_eq!(connections(own, address).unwrap(), 0);
         assert_eq!(holder_of(own, address.port()), Holder::Process(own));
         assert_eq!(holder_of(own, 0), Holder::None);
         let _client = std::net::TcpStream::connect(address).unwrap();
         let _server = listener.accept().unwrap();
-        assert_eq!(connections(own, address), 1);
+        assert_eq!(connections(own, address).unwrap(), 1);
     }
 }

@@ -100,7 +100,7 @@ fn an_inspector_that_opens_after_nodespy_was_killed_is_closed() {
     expect_opened_and_closed(&mut target);
 }
 
-/// The companion of a process, which goes to work at once: its input has ended.
+/// The companion of a process that was sent the signal, which goes to work at once: its input has ended.
 fn companion_of(pid: u32) -> Started {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let after_name = stat.rsplit(')').next().unwrap();
@@ -108,7 +108,7 @@ fn companion_of(pid: u32) -> Started {
     let start_time = after_name.split_whitespace().nth(19).unwrap();
     Started::new(
         nodespy(&["close-abandoned", &pid.to_string(), start_time]),
-        "",
+        "sent",
     )
 }
 

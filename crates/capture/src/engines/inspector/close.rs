@@ -4,6 +4,7 @@
 //! to 26), other debuggers included: so it is closed only when no other client is attached, by a
 //! timer that runs after we have disconnected.
 
+use std::io;
 use std::time::{Duration, Instant};
 
 use nodespy_inspector::{Cancel, Recipient, Session};
@@ -60,9 +61,15 @@ fn try_close(opened: &Opened, mut sessions: Vec<Session>) -> Left {
             return Left::AsFound;
         }
     };
-    if has_others(pid, opened) {
+    let left = match has_others(pid, opened) {
+        Ok(false) => None,
+        Ok(true) => Some(Left::OpenForOthers),
+        // There may be others.
+        Err(_) => Some(Left::Open),
+    };
+    if let Some(left) = left {
         last.close(Duration::from_secs(1));
-        return Left::OpenForOthers;
+        return left;
     }
     last.set_cancel(Cancel::default());
     let evaluate = json!({ "expression": CLOSE_LATER, "returnByValue": true });
@@ -84,21 +91,26 @@ fn try_close(opened: &Opened, mut sessions: Vec<Session>) -> Left {
 
 /// Whether another client is attached. Connections that have just ended, such as our own others or
 /// those of a nodespy that was killed, may be seen a moment longer.
-fn has_others(pid: u32, opened: &Opened) -> bool {
+fn has_others(pid: u32, opened: &Opened) -> io::Result<bool> {
     let deadline = Instant::now() + DISCONNECT_TIMEOUT;
-    while ports::connections(pid, opened.listener) > 1 {
+    loop {
+        let connections = ports::connections(pid, opened.listener);
+        if matches!(connections, Ok(0 | 1)) {
+            return Ok(false);
+        }
         if Instant::now() >= deadline {
-            return true;
+            return connections.map(|_| true);
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    false
 }
 
 /// Closes the inspector of a process whose event loop does not turn.
 fn close_stuck(pid: u32, opened: &Opened) -> Left {
-    if ports::connections(pid, opened.listener) > 0 {
-        return Left::OpenForOthers;
+    match ports::connections(pid, opened.listener) {
+        Ok(0) => {}
+        Ok(_) => return Left::OpenForOthers,
+        Err(_) => return Left::Open,
     }
     if opened.version.starts_with("v8.") {
         return Left::Open;

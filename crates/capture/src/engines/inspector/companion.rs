@@ -28,8 +28,10 @@ use crate::target::{ports, stands_still};
 const DISMISSED: &[u8] = b"done";
 /// To end a command that nodespy has started and that stands before its first line.
 const WAITS: &[u8] = b"wait";
-/// To close the inspector of a command that runs. The same where there is no word at all.
+/// To close the inspector of a command that runs.
 const RUNS: &[u8] = b"runs";
+/// To close the inspector that a signal opens, which is sent right after the word.
+const SIGNALLED: &[u8] = b"sent";
 /// More than all words together.
 const MAX_WORDS: u64 = 64;
 /// How long an inspector may take to open, once nodespy is gone.
@@ -39,7 +41,12 @@ const OPEN_TIMEOUT: Duration = Duration::from_secs(3600);
 const IDLE: Duration = Duration::from_secs(1);
 /// How long another listener is looked for once the inspector is closed: nodespy may have asked it to move before it was killed.
 const MOVE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long an inspector is looked for where no word came: nodespy was killed before it sent the signal.
+const UNTOLD_TIMEOUT: Duration = Duration::from_secs(3);
+/// How often the process is polled, which reads all its descriptors and the tables of sockets; less often the longer nothing
+/// changes, as an hour may pass.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
+const MAX_POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The process whose inspector a companion closes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,6 +113,11 @@ impl Companion {
         self.tell(WAITS);
     }
 
+    /// Says that the process is sent the signal now.
+    pub(super) fn signal_is_sent(&mut self) {
+        self.tell(SIGNALLED);
+    }
+
     /// Says that the command runs.
     pub(super) fn command_runs(&mut self) {
         self.tell(RUNS);
@@ -159,7 +171,11 @@ pub fn close_abandoned(
         // Nobody else will ever let it run.
         target.terminate();
     }
-    let mut watch = Watch::new(Instant::now());
+    let timeout = match words.is_empty() {
+        true => UNTOLD_TIMEOUT,
+        false => OPEN_TIMEOUT,
+    };
+    let mut watch = Watch::new(Instant::now(), timeout);
     let mut main = SignalledMain::watch(abandoned.pid);
     let mut found = None;
     let mut probes = Probes::new(&abandoned.listeners);
@@ -170,26 +186,26 @@ pub fn close_abandoned(
             std::thread::sleep(POLL_INTERVAL);
             continue;
         }
-        let has_own_handler = main.has_own_handler();
         let inspector = found
             .take()
             .or_else(|| find_inspector(&target, &mut probes));
         let seen = inspector.as_ref().map(|opened| Seen {
             is_listening: !ports::is_closed(target.pid(), opened.listener),
-            clients: ports::connections(target.pid(), opened.listener),
+            // It is not closed under clients that can't be seen.
+            has_clients: !matches!(ports::connections(target.pid(), opened.listener), Ok(0)),
         });
         match (watch.next(seen, Instant::now()), inspector) {
             (Next::Done, _) if !probes.are_waited_for(&ports::listeners(abandoned.pid)) => return,
             // Another may be open by now.
             (Next::Closed, _) => {}
-            (_, None) if is_told_to_end() && has_own_handler && !listens_anew(abandoned) => return,
+            (_, None) if main.has_own_handler && !listens_anew(abandoned) => return,
             (Next::Close, Some(mut opened)) => {
                 close::close_opened(&mut opened);
                 found = Some(opened);
             }
             (_, inspector) => found = inspector,
         }
-        std::thread::sleep(POLL_INTERVAL);
+        main.sleep(watch.interval(Instant::now()), is_told_to_end);
     }
 }
 
@@ -198,6 +214,8 @@ pub fn close_abandoned(
 struct SignalledMain {
     thread: MainThread,
     event_loop: EventLoop,
+    /// Known only of one whose companion was told to end.
+    has_own_handler: bool,
 }
 
 impl SignalledMain {
@@ -205,12 +223,22 @@ impl SignalledMain {
         Self {
             thread: MainThread::watch(pid),
             event_loop: EventLoop::default(),
+            has_own_handler: false,
         }
     }
 
-    fn has_own_handler(&mut self) -> bool {
-        let is_waiting = self.thread.waits_for_events();
-        EventLoop::is_past_the_signal(self.event_loop.see(is_waiting, Instant::now()))
+    /// Sleeps until the process is polled again; shorter where what is seen of the main thread lets the companion end.
+    fn sleep(&mut self, interval: Duration, is_told_to_end: &dyn Fn() -> bool) {
+        let until = Instant::now() + interval;
+        let had_own_handler = self.has_own_handler;
+        while Instant::now() < until && self.has_own_handler == had_own_handler {
+            std::thread::sleep(POLL_INTERVAL);
+            if is_told_to_end() {
+                let is_waiting = self.thread.waits_for_events();
+                let turning = self.event_loop.see(is_waiting, Instant::now());
+                self.has_own_handler = is_waiting && EventLoop::is_past_the_signal(turning);
+            }
+        }
     }
 }
 
@@ -226,26 +254,18 @@ fn listens_anew(abandoned: &Abandoned) -> bool {
 /// The inspector among the new listeners of a process.
 fn find_inspector(target: &Target, probes: &mut Probes) -> Option<Opened> {
     let pid = target.pid();
-    let listeners = ports::listeners(pid);
-    probes.keep(&listeners);
-    for listener in listeners {
-        if !probes.is_due(listener, Instant::now()) {
-            continue;
-        }
-        if let Some(mut opened) = open::found_open(pid, listener) {
-            opened.is_ours = true;
-            return Some(opened);
-        }
-        probes.failed(listener, Instant::now());
-    }
-    None
+    let mut opened = probes.find(&ports::listeners(pid), |listener| {
+        open::found_open(pid, listener)
+    })?;
+    opened.is_ours = true;
+    Some(opened)
 }
 
 /// An inspector that was found.
 #[derive(Debug, Clone, Copy)]
 struct Seen {
     is_listening: bool,
-    clients: usize,
+    has_clients: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -262,17 +282,30 @@ enum Next {
 struct Watch {
     since: Instant,
     idle_since: Option<Instant>,
+    /// Since when it has had clients.
+    used_since: Option<Instant>,
     /// How long one may take to open from then on.
     timeout: Duration,
 }
 
 impl Watch {
-    fn new(now: Instant) -> Self {
+    fn new(now: Instant, timeout: Duration) -> Self {
         Self {
             since: now,
             idle_since: None,
-            timeout: OPEN_TIMEOUT,
+            used_since: None,
+            timeout,
         }
+    }
+
+    /// When the process is polled again.
+    fn interval(&self, now: Instant) -> Duration {
+        // The clients of an idle one come and go within a second.
+        if self.idle_since.is_some() {
+            return POLL_INTERVAL;
+        }
+        let unchanged = now.saturating_duration_since(self.used_since.unwrap_or(self.since));
+        (unchanged / 10).clamp(POLL_INTERVAL, MAX_POLL_INTERVAL)
     }
 
     /// The process has stood still for so long.
@@ -288,16 +321,15 @@ impl Watch {
             };
         };
         if !seen.is_listening {
-            *self = Self {
-                timeout: MOVE_TIMEOUT,
-                ..Self::new(now)
-            };
+            *self = Self::new(now, MOVE_TIMEOUT);
             return Next::Closed;
         }
-        if seen.clients > 0 {
+        if seen.has_clients {
             self.idle_since = None;
+            self.used_since.get_or_insert(now);
             return Next::Wait;
         }
+        self.used_since = None;
         let idle_since = *self.idle_since.get_or_insert(now);
         if now.saturating_duration_since(idle_since) < IDLE {
             return Next::Wait;
@@ -316,21 +348,21 @@ mod tests {
 
     const OPEN: Option<Seen> = Some(Seen {
         is_listening: true,
-        clients: 0,
+        has_clients: false,
     });
     const IN_USE: Option<Seen> = Some(Seen {
         is_listening: true,
-        clients: 1,
+        has_clients: true,
     });
     const CLOSED: Option<Seen> = Some(Seen {
         is_listening: false,
-        clients: 0,
+        has_clients: false,
     });
 
     #[test]
     fn an_inspector_that_opens_late_is_closed_when_it_has_been_idle() {
         let start = Instant::now();
-        let mut watch = Watch::new(start);
+        let mut watch = Watch::new(start, OPEN_TIMEOUT);
         let at = |seconds: u64| start + Duration::from_secs(seconds);
         assert_eq!(watch.next(None, at(600)), Next::Wait);
         assert_eq!(watch.next(OPEN, at(601)), Next::Wait);
@@ -343,7 +375,7 @@ mod tests {
     #[test]
     fn an_inspector_that_moves_is_closed_where_it_went() {
         let start = Instant::now();
-        let mut watch = Watch::new(start);
+        let mut watch = Watch::new(start, OPEN_TIMEOUT);
         let at = |seconds: u64| start + Duration::from_secs(seconds);
         assert_eq!(watch.next(OPEN, at(0)), Next::Wait);
         assert_eq!(watch.next(CLOSED, at(1)), Next::Closed);
@@ -360,7 +392,7 @@ mod tests {
     #[test]
     fn time_in_which_the_process_stands_still_does_not_count() {
         let start = Instant::now();
-        let mut watch = Watch::new(start);
+        let mut watch = Watch::new(start, OPEN_TIMEOUT);
         let mut now = start;
         for _ in 0..200 {
             now += OPEN_TIMEOUT / 100;
@@ -372,7 +404,7 @@ mod tests {
     #[test]
     fn other_clients_are_waited_for_however_long() {
         let start = Instant::now();
-        let mut watch = Watch::new(start);
+        let mut watch = Watch::new(start, OPEN_TIMEOUT);
         let at = |seconds: u64| start + Duration::from_secs(seconds);
         assert_eq!(watch.next(OPEN, at(0)), Next::Wait);
         assert_eq!(watch.next(IN_USE, at(1)), Next::Wait);
@@ -385,9 +417,28 @@ mod tests {
     }
 
     #[test]
+    fn a_process_in_which_nothing_changes_is_polled_less_and_less() {
+        let start = Instant::now();
+        let mut watch = Watch::new(start, OPEN_TIMEOUT);
+        let at = |seconds: u64| start + Duration::from_secs(seconds);
+        assert_eq!(watch.interval(at(1)), POLL_INTERVAL);
+        assert_eq!(watch.interval(at(10)), Duration::from_secs(1));
+        assert_eq!(watch.interval(at(3000)), MAX_POLL_INTERVAL);
+        // It opens, and other clients use it for long.
+        watch.next(OPEN, at(3001));
+        assert_eq!(watch.interval(at(3001)), POLL_INTERVAL);
+        watch.next(IN_USE, at(3002));
+        assert_eq!(watch.interval(at(3002)), POLL_INTERVAL);
+        watch.next(IN_USE, at(4000));
+        assert_eq!(watch.interval(at(4000)), MAX_POLL_INTERVAL);
+        watch.next(OPEN, at(4002));
+        assert_eq!(watch.interval(at(4002)), POLL_INTERVAL);
+    }
+
+    #[test]
     fn what_never_opens_is_given_up() {
         let start = Instant::now();
-        let mut watch = Watch::new(start);
+        let mut watch = Watch::new(start, OPEN_TIMEOUT);
         assert_eq!(watch.next(None, start + OPEN_TIMEOUT), Next::Wait);
         let late = start + OPEN_TIMEOUT + Duration::from_secs(1);
         assert_eq!(watch.next(None, late), Next::Done);
@@ -418,8 +469,8 @@ mod tests {
         assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGTERM));
     }
 
-    /// Whether the companion of a program goes on for four seconds after it was told to end.
-    fn outlasts_its_end(script: &str) -> bool {
+    /// Whether the companion of a program, which nodespy told a word, is still there after some seconds.
+    fn goes_on(script: &str, word: &'static [u8], is_told_to_end: bool, seconds: u64) -> bool {
         let mut child = Command::new("sh").args(["-c", script]).spawn().unwrap();
         let abandoned = Abandoned {
             pid: child.id(),
@@ -428,10 +479,10 @@ mod tests {
         };
         let (sender, ended) = std::sync::mpsc::channel();
         let companion = std::thread::spawn(move || {
-            close_abandoned(&abandoned, &mut &b""[..], &|| true);
+            close_abandoned(&abandoned, &mut &*word, &|| is_told_to_end);
             sender.send(()).unwrap();
         });
-        let goes_on = ended.recv_timeout(Duration::from_secs(4)).is_err();
+        let goes_on = ended.recv_timeout(Duration::from_secs(seconds)).is_err();
         child.kill().unwrap();
         child.wait().unwrap();
         companion.join().unwrap();
@@ -440,12 +491,19 @@ mod tests {
 
     #[test]
     fn a_companion_that_is_told_to_end_waits_for_a_main_thread_in_native_code() {
-        assert!(outlasts_its_end("while :; do :; done"));
+        assert!(goes_on("while :; do :; done", SIGNALLED, true, 5));
     }
 
     #[test]
     fn a_companion_that_is_told_to_end_waits_for_a_main_thread_that_waits_for_a_child() {
-        assert!(outlasts_its_end("sleep 60; true"));
+        assert!(goes_on("sleep 60; true", SIGNALLED, true, 5));
+    }
+
+    #[test]
+    fn a_companion_that_heard_of_no_signal_does_not_wait_for_an_inspector() {
+        let script = "exec sleep 60";
+        assert!(!goes_on(script, b"", false, 30));
+        assert!(goes_on(script, SIGNALLED, false, 5));
     }
 
     #[test]

@@ -18,6 +18,7 @@ use super::companion::{Abandoned, Companion};
 use super::giving_up::{EventLoop, MainState, what_if_later, why_not};
 use super::native_block::{MainThread, what_blocks};
 use super::port_request::PortRequest;
+use super::probes::Probes;
 use crate::error::CaptureError;
 use crate::sys::namespaces::connect_in_namespace;
 use crate::target::ports::{self, Holder};
@@ -212,7 +213,7 @@ fn signal_and_wait(
         None => None,
     };
     // The process may have changed while the companion was started.
-    if let Err(error) = check_and_signal(target) {
+    if let Err(error) = check_and_signal(target, companion.as_mut()) {
         if let Some(companion) = companion {
             companion.dismiss();
         }
@@ -250,14 +251,20 @@ fn refuse_other_program(pid: u32) -> Result<(), CaptureError> {
 }
 
 /// Sends SIGUSR1 to a process that is Node and catches it; its pidfd keeps the signal from any
-/// other process that got its pid.
-fn check_and_signal(target: &Target) -> Result<(), CaptureError> {
+/// other process that got its pid. A companion learns of it before: one without that word does not wait.
+fn check_and_signal(
+    target: &Target,
+    companion: Option<&mut Companion>,
+) -> Result<(), CaptureError> {
     let pid = target.pid();
     if target.has_ended() {
         return Err(CaptureError::Gone { pid });
     }
     refuse_other_program(pid)?;
     refuse_deadly_signal(pid)?;
+    if let Some(companion) = companion {
+        companion.signal_is_sent();
+    }
     target.send_signal(libc::SIGUSR1)
 }
 
@@ -472,6 +479,7 @@ fn wait_for_listener(
     let pid = target.pid();
     let started = Instant::now();
     let mut main = MainThread::watch(pid);
+    let mut probes = Probes::new(&before.listeners);
     let mut blocked_until = started;
     let mut event_loop = EventLoop::default();
     let mut is_reported = false;
@@ -479,10 +487,8 @@ fn wait_for_listener(
         if target.has_ended() {
             return Err(CaptureError::Gone { pid });
         }
-        let new = ports::listeners(pid)
-            .into_iter()
-            .find(|it| !before.listeners.contains(it) && probe(pid, *it).is_ok());
-        if let Some(listener) = new {
+        let is_inspector = |listener| probe(pid, listener).is_ok().then_some(listener);
+        if let Some(listener) = probes.find(&ports::listeners(pid), is_inspector) {
             return Ok(listener);
         }
         let waited = started.elapsed();
@@ -549,7 +555,7 @@ mod tests {
             .spawn()
             .unwrap();
         let target = Target::hold(child.id()).unwrap();
-        let refused = check_and_signal(&target).unwrap_err().to_string();
+        let refused = check_and_signal(&target, None).unwrap_err().to_string();
         let is_alive = child.try_wait().unwrap().is_none();
         child.kill().unwrap();
         child.wait().unwrap();

@@ -1,7 +1,7 @@
-//! Which listeners a companion has asked whether they are the inspector.
+//! Which listeners were asked whether they are the inspector that a signal opens.
 //!
 //! One that does not answer as an inspector may be the application's own, or an inspector on a machine that is too busy to answer
-//! in time: it is asked again, each time later, and once a minute for as long as the companion is there.
+//! in time: it is asked again, each time later, and once a minute for as long as one is waited for.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -28,13 +28,32 @@ impl<'a> Probes<'a> {
         }
     }
 
+    /// The first new listener that answers as an inspector, by a function that asks it.
+    pub(super) fn find<T>(
+        &mut self,
+        listeners: &[SocketAddr],
+        ask: impl Fn(SocketAddr) -> Option<T>,
+    ) -> Option<T> {
+        self.keep(listeners);
+        for &listener in listeners {
+            if !self.is_due(listener, Instant::now()) {
+                continue;
+            }
+            if let Some(found) = ask(listener) {
+                return Some(found);
+            }
+            self.failed(listener, Instant::now());
+        }
+        None
+    }
+
     /// Forgets listeners that are gone: the next at the same address may be another.
-    pub(super) fn keep(&mut self, listeners: &[SocketAddr]) {
+    fn keep(&mut self, listeners: &[SocketAddr]) {
         self.asked.retain(|(known, ..)| listeners.contains(known));
     }
 
     /// Whether a listener should be asked now.
-    pub(super) fn is_due(&self, listener: SocketAddr, now: Instant) -> bool {
+    fn is_due(&self, listener: SocketAddr, now: Instant) -> bool {
         let again = self.asked(listener).is_none_or(|(_, again)| now >= again);
         again && !self.ignored.contains(&listener)
     }
@@ -46,7 +65,7 @@ impl<'a> Probes<'a> {
     }
 
     /// Takes note that a listener did not answer as an inspector.
-    pub(super) fn failed(&mut self, listener: SocketAddr, now: Instant) {
+    fn failed(&mut self, listener: SocketAddr, now: Instant) {
         let known = self.asked.iter().position(|(known, ..)| *known == listener);
         let place = known.unwrap_or_else(|| {
             self.asked.push((listener, 0, now));
@@ -94,5 +113,24 @@ mod tests {
         probes.keep(&[old]);
         assert!(probes.is_due(new, now));
         assert!(probes.are_waited_for(&[new]));
+    }
+
+    #[test]
+    fn an_application_s_new_port_is_asked_once_and_not_at_every_poll() {
+        let [old, application, inspector] =
+            [1, 2, 3].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+        let ignored = [old];
+        let mut probes = Probes::new(&ignored);
+        let asked = std::cell::Cell::new(0);
+        let ask = |listener| {
+            asked.set(asked.get() + 1);
+            (listener == inspector).then_some(listener)
+        };
+        for _ in 0..10 {
+            assert_eq!(probes.find(&[old, application], ask), None);
+        }
+        assert_eq!(asked.get(), 1);
+        let found = probes.find(&[old, application, inspector], ask);
+        assert_eq!((found, asked.get()), (Some(inspector), 2));
     }
 }
