@@ -7,7 +7,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
@@ -103,8 +103,14 @@ impl LiveOrigin {
         let pid = mapping.pid;
         // The kernel's own link to the mapped file: nothing to prove.
         let link = format!("map_files/{:x}-{:x}", mapping.start, mapping.end);
-        if let Ok(file) = open_regular(&proc::path_of(pid, &link)) {
-            return Ok(file);
+        match open_regular(&proc::path_of(pid, &link)) {
+            Ok(file) => return Ok(file),
+            // It is the file, and its path leads to the same one.
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                let why = format!("it can't be opened ({error})");
+                return Err(ImageRefused { why });
+            }
+            Err(_) => {}
         }
         let path = Path::new(mapping.path.trim_end_matches(" (deleted)"));
         let candidates = [

@@ -1,13 +1,13 @@
 //! Files of other processes, opened so that nothing in a container can lead outside it and nothing
 //! but a regular file is ever opened: opening a FIFO wakes its writer, opening a device may do
-//! anything.
+//! anything, and where a process has a lease on the file, opening it would wait for that process.
 
 use std::ffi::CString;
-use std::fs::{File, Metadata};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use super::checked;
@@ -82,8 +82,24 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
 fn open_if_regular(found: &OwnedFd) -> io::Result<File> {
     let metadata = File::from(found.try_clone()?).metadata()?;
     expect_regular(&metadata)?;
-    // Not by its path, which may lead to something else by now.
-    File::open(format!("/proc/self/fd/{}", found.as_raw_fd()))
+    // Not by its path, which may lead to something else by now. Without O_NONBLOCK the open waits up to 45 s
+    // (/proc/sys/fs/lease-break-time) for a process that has a lease on the file (F_SETLEASE).
+    OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(format!("/proc/self/fd/{}", found.as_raw_fd()))
+        .map_err(explain_lease)
+}
+
+/// Only a lease makes the opening of a regular file wait.
+fn explain_lease(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => io::Error::new(
+            error.kind(),
+            "a process has a lease on it and may be writing",
+        ),
+        _ => error,
+    }
 }
 
 fn expect_regular(metadata: &Metadata) -> io::Result<()> {
@@ -222,5 +238,34 @@ mod tests {
             let why = refused.unwrap_err().to_string();
             assert_eq!(why, "it is a FIFO, not a regular file");
         }
+    }
+
+    #[test]
+    fn a_file_with_a_lease_is_refused_at_once() {
+        let folder = std::env::temp_dir().join(format!("nodespy-lease-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("package.json");
+        let leased = File::create(&path).unwrap();
+        let tell = |command: i32, value: i32| {
+            // SAFETY: neither command takes a pointer.
+            checked(unsafe { libc::fcntl(leased.as_raw_fd(), command, value) }.into()).unwrap();
+        };
+        // F_SETSIG: the signal that tells of an opening; the default, SIGIO, would end this process.
+        tell(10, libc::SIGURG);
+        tell(libc::F_SETLEASE, libc::F_WRLCK);
+        let root = open_folder(&folder).unwrap();
+        let open = || {
+            let below = open_below(&root, Path::new("package.json"), Links::InRoot);
+            [below, open_regular(&path)]
+        };
+        for refused in open() {
+            let refused = refused.unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
+            let why = "a process has a lease on it and may be writing";
+            assert_eq!(refused.to_string(), why);
+        }
+        tell(libc::F_SETLEASE, libc::F_UNLCK);
+        assert!(open().iter().all(Result::is_ok));
+        let _ = std::fs::remove_dir_all(folder);
     }
 }

@@ -11,6 +11,7 @@ use super::pod::find_pod;
 use super::resident::{Resident, residents};
 use super::{Target, looks_like_node, ports, proc, program};
 use crate::error::CaptureError;
+use crate::sys::files::open_regular;
 
 /// How many candidates are listed.
 const MAX_LISTED: usize = 12;
@@ -210,7 +211,7 @@ fn hold_pids(pids: &[u32], any: bool) -> Result<Vec<Target>, CaptureError> {
 /// Whether what is called node is Node: its file, or the library it uses, says so. Where the file may
 /// not be read, its name has to do.
 fn is_node(pid: u32) -> bool {
-    let is_readable = std::fs::File::open(proc::path_of(pid, "exe")).is_ok();
+    let is_readable = open_regular(&proc::path_of(pid, "exe")).is_ok();
     !is_readable || program(pid).is_some_and(|found| found.runtime == JsRuntime::Node)
 }
 

@@ -1,9 +1,11 @@
 //! Files opened so that a folder given as a root can't lead outside itself, and nothing but a regular
-//! file is ever opened: opening a FIFO wakes its writer, opening a device may do anything.
+//! file is ever opened: opening a FIFO wakes its writer, opening a device may do anything, and where a process has a
+//! lease on the file, opening it would wait for that process.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
@@ -31,14 +33,31 @@ fn open_if_regular(found: &OwnedFd) -> io::Result<File> {
     if FileType::from_raw_mode(fstat(found)?.st_mode) != FileType::RegularFile {
         return Err(io::Error::other("it is not a regular file"));
     }
-    // Not by its path, which may lead to something else by now.
-    File::open(format!("/proc/self/fd/{}", found.as_raw_fd()))
+    // Not by its path, which may lead to something else by now. Without O_NONBLOCK the open waits up to 45 s
+    // (/proc/sys/fs/lease-break-time) for a process that has a lease on the file (F_SETLEASE).
+    OpenOptions::new()
+        .read(true)
+        .custom_flags(OFlags::NONBLOCK.bits() as i32)
+        .open(format!("/proc/self/fd/{}", found.as_raw_fd()))
+        .map_err(explain_lease)
+}
+
+/// Only a lease makes the opening of a regular file wait.
+fn explain_lease(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => io::Error::new(
+            error.kind(),
+            "a process has a lease on it and may be writing",
+        ),
+        _ => error,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::Command;
+    use std::io::Read;
+    use std::process::{Command, Stdio};
     use std::time::Duration;
 
     #[test]
@@ -66,5 +85,32 @@ mod tests {
         let _ = writer.wait();
         assert_eq!(ended, None);
         assert!(refused.iter().all(Result::is_err), "{refused:?}");
+    }
+
+    #[test]
+    fn a_file_with_a_lease_is_refused_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("app.js");
+        File::create_new(&path).unwrap();
+        // F_SETLEASE is 1024. The signal that tells of an opening would end the program.
+        let program = "$SIG{IO} = 'IGNORE'; $| = 1; open my $file, '+<', $ARGV[0] or die;
+            fcntl($file, 1024, 1) or die $!; print 'x'; sleep 1000";
+        let mut owner = Command::new("perl")
+            .args(["-e", program, path.to_str().unwrap()])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut ready = [0];
+        let said = owner.stdout.take().unwrap().read_exact(&mut ready);
+        let root = open_folder(folder.path()).unwrap();
+        let opened = [open_below(&root, Path::new("app.js")), open_regular(&path)];
+        let _ = owner.kill();
+        let _ = owner.wait();
+        said.unwrap();
+        for refused in opened {
+            let why = refused.unwrap_err().to_string();
+            assert_eq!(why, "a process has a lease on it and may be writing");
+        }
+        assert!(open_regular(&path).is_ok());
     }
 }
