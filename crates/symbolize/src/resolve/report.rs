@@ -9,6 +9,8 @@ use super::naming::JitNamesOf;
 use super::process::LiveProcess;
 use crate::address_map::ImageId;
 use crate::frame::Identified;
+use crate::v8::Functions;
+use crate::v8::shares::{LeftOut, Pools};
 
 /// A map that grew by more than this while it was recorded is worth a remark.
 const NOTABLE_GROWTH_BYTES: u64 = 1 << 20;
@@ -28,7 +30,7 @@ pub(super) fn report(
     binaries: &Binaries,
     processes: &[LiveProcess],
     (batch, jit): (&Batch, &JitNamesOf),
-    refused: &[ImageId],
+    (refused, pools): (&[ImageId], &Pools),
     notes: &mut Notes,
 ) {
     let named = count_named(processes, batch, jit);
@@ -60,6 +62,13 @@ pub(super) fn report(
     }
     for process in processes {
         report_process(process, notes);
+    }
+    let functions = processes.iter().filter_map(LiveProcess::functions);
+    let left_out = functions
+        .map(Functions::left_out)
+        .fold(LeftOut::default(), LeftOut::and);
+    for remark in left_out.remarks(pools) {
+        notes.remark(remark);
     }
 }
 

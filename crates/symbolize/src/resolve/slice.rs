@@ -67,7 +67,7 @@ impl Resolver {
             &self.binaries,
             &self.processes.list,
             (&batch, &jit),
-            &refused,
+            (&refused, &self.pools),
             &mut notes,
         );
         drop(batch);

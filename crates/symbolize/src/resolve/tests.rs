@@ -15,6 +15,7 @@ use super::Resolver;
 use super::process::HeapWalk;
 use crate::jit::stand_in::{CountedFile, map_file};
 use crate::v8::V8;
+use crate::v8::shares::Pools;
 use crate::v8::stand_in::{Memory, Program, TURBOFAN, Words, node20_layout};
 
 mod growth;
@@ -598,4 +599,28 @@ fn a_runtime_that_is_not_node_is_said_with_what_would_name_its_functions() {
     let profile = slice(&mut resolver);
     let of_second = |remark: &&String| remark.contains("process 2");
     assert_eq!(profile.notes.remarks.iter().find(of_second), None);
+}
+
+#[test]
+fn a_slice_says_how_many_functions_had_no_room_in_any_process() {
+    let (mut resolver, _) = resolver();
+    resolver.pools = Pools::of_functions(16);
+    for pid in 1..=3 {
+        resolver.take(mapping(pid, 0x1000, "/bin/node"));
+        let v8 = V8::new(Rc::new(node20_layout(Vec::new())), 0).within(&resolver.pools);
+        let process = resolver.processes.get_mut(ProcessIndex(pid - 1));
+        process.start_heap_walk(HeapWalk::On(Box::new(v8)));
+        let functions = &mut process.v8_mut().unwrap().functions;
+        for number in 0..10 {
+            functions.of_wasm(&format!("f{number}"), "/a.wasm");
+        }
+    }
+    // Each has half of what is left, and one more for all its functions without a name.
+    let held = 8 + 3 + 1;
+    let said = format!(
+        "{} functions have no names: all processes together may have 16 functions, and 268435456 bytes of their names and files",
+        30 - held
+    );
+    assert_eq!(slice(&mut resolver).notes.remarks, [said]);
+    assert!(slice(&mut resolver).notes.remarks.is_empty());
 }

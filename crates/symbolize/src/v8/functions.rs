@@ -1,5 +1,6 @@
 //! Functions: from a `SharedFunctionInfo` to name, file, line and column.
 
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use nodespy_model::{FastMap, FastSet, LoadedScript};
@@ -8,7 +9,7 @@ use super::aging::Aging;
 use super::heap::{Heap, small_integer};
 use super::scope::{Scope, read_scope};
 use super::scripts::{ScriptId, Scripts, script_of_bytecode};
-use super::shares::{Pools, Share};
+use super::shares::{LeftOut, MAX_COUNTED, Pools, Share};
 use super::texts::Texts;
 
 /// How many functions and scripts are remembered by their address.
@@ -74,6 +75,8 @@ pub(crate) struct Functions {
     placeholders: FastMap<u64, FunctionId>,
     /// Those, and those that are known by now.
     were_placeholders: FastSet<FunctionId>,
+    /// What had no room in this slice: addresses, or hashes of names.
+    left_out: FastSet<u64>,
 }
 
 impl Default for Functions {
@@ -104,6 +107,7 @@ impl Functions {
             not_in_scripts: FastMap::default(),
             placeholders: FastMap::default(),
             were_placeholders: FastSet::default(),
+            left_out: FastSet::default(),
         }
     }
 
@@ -156,7 +160,7 @@ impl Functions {
         if self.by_shared.len() >= KNOWN_LIMIT {
             self.by_shared.clear();
         }
-        if self.is_full() {
+        if !self.has_room_for(shared) {
             return None;
         }
         let (facts, is_whole) = self.read(heap, shared, name_or_scope, script)?;
@@ -227,7 +231,7 @@ impl Functions {
         if let Some(&known) = self.placeholders.get(&bytecode) {
             return Some(known);
         }
-        if self.is_full() {
+        if !self.has_room_for(bytecode) {
             return None;
         }
         // Its own entry: what it turns out to be takes its place.
@@ -312,7 +316,7 @@ impl Functions {
 
     /// The regular expression with this source, as it is written in JavaScript.
     pub(crate) fn of_regexp(&mut self, source: Option<&str>) -> FunctionId {
-        let source = source.filter(|_| !self.is_full());
+        let source = source.filter(|source| self.has_room_for_name(source, ""));
         let name = source.map(|source| format!("/{source}/"));
         let name = name.as_deref().unwrap_or("[regexp]");
         self.without_script(name, "", FunctionKind::RegExp)
@@ -320,9 +324,9 @@ impl Functions {
 
     /// The function of a WebAssembly module with this name.
     pub(crate) fn of_wasm(&mut self, name: &str, url: &str) -> FunctionId {
-        let (name, url) = match self.is_full() {
-            true => ("wasm-function[?]", ""),
-            false => (name, url),
+        let (name, url) = match self.has_room_for_name(name, url) {
+            true => (name, url),
+            false => ("wasm-function[?]", ""),
         };
         self.without_script(name, url, FunctionKind::Wasm)
     }
@@ -339,9 +343,32 @@ impl Functions {
         self.intern(facts)
     }
 
-    /// Whether no more functions are told apart.
-    fn is_full(&self) -> bool {
-        self.count.room() == 0 || self.texts.is_full()
+    /// Whether one more function is told apart. One that is not is counted, once in a slice.
+    fn has_room_for(&mut self, function: u64) -> bool {
+        let has_room = self.count.room() > 0 && !self.texts.is_full();
+        if !has_room && self.left_out.len() < MAX_COUNTED {
+            self.left_out.insert(function);
+        }
+        has_room
+    }
+
+    /// The same of a function that no address stands for.
+    fn has_room_for_name(&mut self, name: &str, url: &str) -> bool {
+        self.has_room_for(self.left_out.hasher().hash_one((name, url)))
+    }
+
+    /// What the pools had no room for in this slice.
+    pub(crate) fn left_out(&self) -> LeftOut {
+        LeftOut {
+            functions: self.left_out.len(),
+            ..self.scripts.left_out()
+        }
+    }
+
+    /// To be called when that has been said.
+    pub(super) fn end_slice(&mut self) {
+        self.left_out = FastSet::default();
+        self.scripts.end_slice();
     }
 
     /// What is known of a function, and whether that is all there is.
@@ -545,6 +572,8 @@ mod tests {
         let wasm = functions.of_wasm("f", "/a.wasm");
         assert_eq!(&*functions.get(wasm).name, "wasm-function[?]");
         assert!(functions.placeholder(0x1001).is_none());
+        assert!(functions.placeholder(0x1001).is_none(), "and counted once");
+        assert_eq!(functions.left_out().functions, 80 + 3);
         // What was known still is.
         let again = with_heap(&memory, |heap| functions.of_shared(heap, shared[0]));
         assert_eq!(&*functions.get(again.unwrap()).name, "f00");

@@ -281,6 +281,7 @@ impl V8 {
         self.heap.end_slice();
         self.known_frames.end_slice();
         self.codes.end_slice();
+        self.functions.end_slice();
         if self.functions.is_large() {
             self.functions.forget_all();
             self.recent_code = RecentCode::default();

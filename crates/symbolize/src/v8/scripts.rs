@@ -4,11 +4,11 @@
 //! where there is no room they are given up, and read again when they are next asked for. A table that is
 //! full starts afresh.
 
-use nodespy_model::{FastMap, LoadedScript, SmallSort, TextMark, printable};
+use nodespy_model::{FastMap, FastSet, LoadedScript, SmallSort, TextMark, printable};
 
 use super::code_tables::{bytecode_of, element};
 use super::heap::{Heap, small_integer};
-use super::shares::{Pools, Share};
+use super::shares::{LeftOut, Pools, Share};
 use super::source_text::{line_ends_of, read_source};
 
 /// How many bytes of sources are read in one batch of samples.
@@ -68,6 +68,10 @@ pub(super) struct Scripts {
     by_source: FastMap<(String, i64, usize), ScriptId>,
     line_ends: Share,
     map_urls: Share,
+    /// Those that were asked for in this slice and whose line ends had no room.
+    without_lines: FastSet<ScriptId>,
+    /// How many have the address of a source map that had no room.
+    without_map: usize,
     /// The number of this batch.
     batch: u32,
     /// How much may still be read and searched in this batch.
@@ -85,6 +89,8 @@ impl Scripts {
             by_source: FastMap::default(),
             line_ends: pools.line_ends.share(),
             map_urls: pools.map_urls.share(),
+            without_lines: FastSet::default(),
+            without_map: 0,
             batch: 0,
             source_bytes_left: BATCH_SOURCE_BYTES,
             search_left: BATCH_SEARCH,
@@ -126,6 +132,22 @@ impl Scripts {
         self.by_source.clear();
         self.line_ends.give_back(self.line_ends.held());
         self.map_urls.give_back(self.map_urls.held());
+        self.without_lines.clear();
+        self.without_map = 0;
+    }
+
+    /// What the pools had no room for.
+    pub(super) fn left_out(&self) -> LeftOut {
+        LeftOut {
+            lines: self.without_lines.len(),
+            maps: self.without_map,
+            ..LeftOut::default()
+        }
+    }
+
+    /// To be called when that has been said: lines are tried again when they are next asked for.
+    pub(super) fn end_slice(&mut self) {
+        self.without_lines.clear();
     }
 
     /// An empty table for the same process.
@@ -137,6 +159,8 @@ impl Scripts {
             by_source: FastMap::default(),
             line_ends: self.line_ends.sibling(),
             map_urls: self.map_urls.sibling(),
+            without_lines: FastSet::default(),
+            without_map: 0,
             ..*self
         }
     }
@@ -271,12 +295,18 @@ impl Scripts {
             Some(text) => {
                 let ends = line_ends_of(text).into_boxed_slice();
                 let lines = match self.make_room(ends.len()) {
-                    true => Lines::Known(ends),
+                    true => {
+                        self.without_lines.remove(&number);
+                        Lines::Known(ends)
+                    }
                     // Others may give some back: it is not given up.
-                    false => Lines::Unreadable {
-                        tries: tries.clamp(1, MAX_TRIES - 1),
-                        batch: self.batch,
-                    },
+                    false => {
+                        self.without_lines.insert(number);
+                        Lines::Unreadable {
+                            tries: tries.clamp(1, MAX_TRIES - 1),
+                            batch: self.batch,
+                        }
+                    }
                 };
                 (lines, text.mark())
             }
@@ -344,9 +374,11 @@ impl Scripts {
     fn read_map_url(&mut self, heap: &mut Heap<'_>, script: u64, at: u64) -> String {
         let left = self.map_urls.room();
         let url = heap.field(script, at).and_then(|url| {
-            let is_short =
-                heap.is_string(url) && heap.string_length(url)? <= MAP_URL_LIMIT_BYTES.min(left);
-            let text = is_short.then(|| read_source(heap, url))??;
+            let length = heap.is_string(url).then(|| heap.string_length(url))??;
+            let is_address = length <= MAP_URL_LIMIT_BYTES;
+            self.without_map += usize::from(is_address && length > left);
+            let is_read = is_address && length <= left;
+            let text = is_read.then(|| read_source(heap, url))??;
             text.into_ascii()
         });
         let url = url.unwrap_or_default();
@@ -485,12 +517,16 @@ mod tests {
             let last = processes.last_mut().unwrap();
             let number = last.find(heap, objects[0]).unwrap();
             assert_eq!(last.place(heap, number, 41), None);
+            assert_eq!(last.left_out().lines, 9);
             assert!(processes[0].holds_too_much());
             // What the first ones held is given back, and the last one is tried again.
             processes.drain(..4);
             let last = processes.last_mut().unwrap();
             last.start_batch();
             assert_eq!(last.place(heap, number, 41), Some((42, 1)));
+            assert_eq!(last.left_out().lines, 8);
+            last.end_slice();
+            assert_eq!(last.left_out(), LeftOut::default());
             processes.clear();
             assert_eq!(pools.line_ends.held(), 0);
         });

@@ -39,13 +39,84 @@ impl Default for Pools {
 impl Pools {
     /// To be called when those with more than their share have given it back.
     pub(crate) fn end_slice(&self) {
-        let pools = [
+        let pools = self.all();
+        pools.iter().for_each(|pool| pool.0.is_short.set(false));
+    }
+
+    /// With room for half of so many functions in the first process.
+    #[cfg(test)]
+    pub(crate) fn of_functions(limit: usize) -> Self {
+        Self {
+            functions: Pool::of(limit),
+            ..Self::default()
+        }
+    }
+
+    fn all(&self) -> [&Pool; 4] {
+        [
             &self.line_ends,
             &self.map_urls,
             &self.texts,
             &self.functions,
+        ]
+    }
+}
+
+/// What was left out in a slice because the pools had no room for it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct LeftOut {
+    /// Functions without a name, at most [`MAX_COUNTED`] of each process.
+    pub(crate) functions: usize,
+    /// Scripts whose functions have no lines.
+    pub(crate) lines: usize,
+    /// Scripts whose source maps are not looked for.
+    pub(crate) maps: usize,
+}
+
+/// No more functions of a process are counted: their addresses are kept meanwhile.
+pub(super) const MAX_COUNTED: usize = 10_000;
+
+impl LeftOut {
+    /// The same with what was left out of another process.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            functions: self.functions + other.functions,
+            lines: self.lines + other.lines,
+            maps: self.maps + other.maps,
+        }
+    }
+
+    /// What is to be said of it.
+    pub(crate) fn remarks(self, pools: &Pools) -> Vec<String> {
+        let [line_ends, map_urls, texts, functions] = pools.all().map(|pool| pool.0.limit);
+        let of_functions =
+            format!("{functions} functions, and {texts} bytes of their names and files");
+        let all = [
+            (self.functions, ("function", "name"), of_functions),
+            (
+                self.lines,
+                ("script", "line number"),
+                format!("{line_ends} lines"),
+            ),
+            (
+                self.maps,
+                ("script", "source map"),
+                format!("{map_urls} bytes of addresses of source maps"),
+            ),
         ];
-        pools.iter().for_each(|pool| pool.0.is_short.set(false));
+        let said = all.into_iter().filter(|(count, ..)| *count > 0);
+        said.map(|(count, (what, lost), limit)| {
+            let (least, plural) = match count {
+                1 => ("", ""),
+                MAX_COUNTED.. => ("at least ", "s"),
+                _ => ("", "s"),
+            };
+            let have = if count == 1 { "has" } else { "have" };
+            format!(
+                "{least}{count} {what}{plural} {have} no {lost}{plural}: all processes together may have {limit}"
+            )
+        })
+        .collect()
     }
 }
 
@@ -162,6 +233,26 @@ impl Drop for Share {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_left_out_is_said_with_the_number() {
+        let pools = Pools::default();
+        assert!(LeftOut::default().remarks(&pools).is_empty());
+        let left_out = LeftOut {
+            functions: 10_000,
+            lines: 2,
+            maps: 1,
+        };
+        assert_eq!(
+            left_out.remarks(&pools),
+            [
+                "at least 10000 functions have no names: all processes together may have 4194304 functions, and 268435456 \
+                 bytes of their names and files",
+                "2 scripts have no line numbers: all processes together may have 33554432 lines",
+                "1 script has no source map: all processes together may have 536870912 bytes of addresses of source maps",
+            ]
+        );
+    }
 
     #[test]
     fn nobody_takes_what_others_need() {
