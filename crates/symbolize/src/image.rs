@@ -45,8 +45,8 @@ pub(crate) struct Image {
     bytes: Option<ImageBytes>,
     /// Kept while the bytes are those of an open file.
     open: Option<OpenFile>,
-    /// Which file it was, if that was closed to make room for others.
-    closed: Option<open::FileOnDisk>,
+    /// Which file it was, if that was closed to make room for others. While it is, nothing is final that was not found in it.
+    closed: Option<open::Closed>,
     elf: Option<Elf>,
     /// Read when the first frame is unwound: a recording that comes with chains needs none.
     cfi: Option<Option<Cfi>>,
@@ -56,6 +56,8 @@ pub(crate) struct Image {
     /// What functions without tables still do before they return.
     epilogues: FastMap<u64, Option<Epilogue>>,
     symbols: Option<Symbols>,
+    /// Whether they were read while its file could not be opened again.
+    lacks_symbols: bool,
     inlines: Option<Option<Inlines>>,
     /// Symbols of libuv, known with the layout.
     libuv: Vec<(String, u64, u64)>,
@@ -153,6 +155,7 @@ impl Image {
             calls: FastMap::default(),
             epilogues: FastMap::default(),
             symbols: None,
+            lacks_symbols: false,
             inlines: None,
             libuv: Vec::new(),
             layout: None,
@@ -220,7 +223,7 @@ impl Image {
 
     /// The unwind tables, for rules that have to be evaluated each time.
     pub(crate) fn cfi(&mut self) -> Option<&mut Cfi> {
-        if self.cfi.is_none() {
+        if self.cfi.is_none() && self.closed.is_none() {
             let pool = &self.budget.tables;
             let bytes = self.bytes.as_mut();
             let sections = bytes.and_then(|bytes| Elf::read_unwind(bytes, pool));
@@ -233,7 +236,7 @@ impl Image {
     /// Where things are in the objects of the V8 in this image; none when it holds no V8, an error
     /// when it holds one that can't be read.
     pub(crate) fn v8_layout(&mut self) -> Option<Result<Rc<Layout>, String>> {
-        if self.layout.is_none() {
+        if self.layout.is_none() && self.closed.is_none() {
             self.layout = Some(self.read_layout());
         }
         self.layout.clone().flatten()
@@ -272,6 +275,9 @@ impl Image {
     pub(crate) fn epilogue_at(&mut self, address: u64) -> Option<Epilogue> {
         if let Some(known) = self.epilogues.get(&address) {
             return *known;
+        }
+        if self.closed.is_some() {
+            return None;
         }
         let found = self.read_epilogue(address);
         if self.epilogues.len() >= RULE_LIMIT {
@@ -336,8 +342,12 @@ impl Image {
 
     /// Reads what names need: to be called before they are asked for.
     pub(crate) fn load_symbols(&mut self, origin: &dyn Origin) {
-        if self.symbols.is_none() {
+        if self.symbols.is_none() || self.lacks_symbols {
             self.reopen(origin, None);
+            if self.lacks_symbols && self.closed.is_some() {
+                return;
+            }
+            self.lacks_symbols = self.closed.is_some();
             self.symbols = Some(self.read_symbols(origin));
             let refusal = || self.budget.tables.take_refusal();
             self.refused = self.refused.take().or_else(refusal);
@@ -356,7 +366,10 @@ impl Image {
     pub(crate) fn load_inlines(&mut self, origin: &dyn Origin) {
         if self.inlines.is_none() {
             self.reopen(origin, None);
-            self.inlines = Some(self.read_inlines(origin));
+            let inlines = self.read_inlines(origin);
+            if inlines.is_some() || self.closed.is_none() {
+                self.inlines = Some(inlines);
+            }
         }
     }
 
