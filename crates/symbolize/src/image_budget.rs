@@ -6,9 +6,12 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// So many files of images are open at once; a hundred containers have fewer, and the kernel permits four times as many where
-/// nobody says otherwise.
-pub(crate) const MAX_OPEN_FILES: usize = 1024;
+use rustix::process::{Resource, getrlimit};
+
+/// No more files of images are open at once: a hundred containers have fewer.
+const MAX_OPEN_FILES: usize = 1024;
+/// As many as one of so many descriptors that may be open: perf events, threads and processes take the others.
+const SHARE_OF_DESCRIPTORS: u64 = 4;
 
 /// For unwind tables and symbols: Node 26 has 20 MB of them, everything that Chromium maps 200.
 const TABLES_LIMIT_BYTES: u64 = 512 << 20;
@@ -42,11 +45,22 @@ impl OpenFiles {
         self.0.get()
     }
 
+    /// How many may be open, by the limit as it is now: an engine raises it when it is attached.
+    pub(crate) fn max() -> usize {
+        max_open_files(getrlimit(Resource::Nofile).current)
+    }
+
     /// Counts a file for as long as the result is kept.
     pub(crate) fn open(&self) -> OpenFile {
         self.0.set(self.count() + 1);
         OpenFile(self.clone())
     }
+}
+
+/// How many files may be open with this limit of descriptors, none if there is no limit.
+fn max_open_files(limit: Option<u64>) -> usize {
+    let share = limit.map_or(u64::MAX, |limit| limit / SHARE_OF_DESCRIPTORS);
+    usize::try_from(share).map_or(MAX_OPEN_FILES, |share| share.min(MAX_OPEN_FILES))
 }
 
 /// A file that is counted as open.
@@ -135,6 +149,12 @@ mod tests {
     use crate::elf::Elf;
 
     const TABLE_BYTES: u64 = 1 << 20;
+
+    #[test]
+    fn files_leave_three_quarters_of_the_descriptors_to_others() {
+        let max = [Some(1024), Some(4096), Some(1 << 20), None].map(max_open_files);
+        assert_eq!(max, [256, 1024, 1024, 1024]);
+    }
 
     /// An ELF file with nothing but `.eh_frame`, of zeros that are nowhere on the disk.
     fn sparse_file() -> File {

@@ -7,7 +7,7 @@ use super::batch::Batch;
 use crate::address_map::ImageId;
 use crate::frame::Identified;
 use crate::image::{Image, ImageKey};
-use crate::image_budget::{ImageBudget, MAX_OPEN_FILES};
+use crate::image_budget::{ImageBudget, OpenFiles};
 use crate::kernel::KernelSymbols;
 
 /// No more modules of a kernel are remembered (a desktop has 200).
@@ -98,7 +98,7 @@ impl Binaries {
 
     /// Whether more files are open than may be.
     pub(super) fn has_too_many_open(&self) -> bool {
-        self.budget.files.count() > MAX_OPEN_FILES
+        self.budget.files.count() > OpenFiles::max()
     }
 
     /// Takes note that images are in stacks.
@@ -118,7 +118,7 @@ impl Binaries {
             .map(|image| (self.last_used[image.0 as usize], *image))
             .collect();
         open.sort_unstable();
-        let closed = open.len().saturating_sub(MAX_OPEN_FILES / 4 * 3);
+        let closed = open.len().saturating_sub(OpenFiles::max() / 4 * 3);
         for (_, image) in &open[..closed] {
             self.image_mut(*image).close();
         }
