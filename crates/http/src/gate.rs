@@ -43,14 +43,13 @@ where
             scope.spawn(move || {
                 // A reader that goes away is its own affair.
                 let _ = serve(connection, &Slot { gate, number });
-                gate.leave(number);
             });
         }
         gate.end_heads();
     });
 }
 
-/// A connection that was let in.
+/// A connection that was let in. It has left when this is dropped, also by a request that panics.
 #[derive(Debug)]
 pub struct Slot<'a> {
     gate: &'a Gate,
@@ -67,6 +66,12 @@ impl Slot<'_> {
     #[must_use]
     pub fn keep_for(&self, tenant: usize) -> bool {
         self.gate.keep(self.number, Some(tenant))
+    }
+}
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        self.gate.leave(self.number);
     }
 }
 
@@ -216,6 +221,25 @@ mod tests {
         gate.open().answered[0].since -= 2 * KEPT_FOR;
         assert!(gate.enter(&connection).is_some());
         assert_eq!(gate.open().answered.len(), MAX_CONNECTIONS - 1);
+    }
+
+    #[test]
+    fn a_request_that_panics_gives_its_slot_back() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let connection = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let gate = &Gate::default();
+        let number = gate.enter(&connection).unwrap();
+        let request = std::thread::scope(|scope| {
+            let request = scope.spawn(move || {
+                let slot = Slot { gate, number };
+                slot.keep();
+                panic!("a fault of the server");
+            });
+            request.join()
+        });
+        assert!(request.is_err());
+        let open = gate.open();
+        assert_eq!((open.count, open.answered.len()), (0, 0));
     }
 
     #[test]
