@@ -47,7 +47,8 @@ pub(crate) struct ServeArgs {
     /// Allow plain HTTP on an address that other machines can reach, behind a proxy that terminates TLS
     #[arg(long, conflicts_with = "tls_cert")]
     pub(crate) behind_proxy: bool,
-    /// A file of webhooks to post regressions to, each once: `json URL` or `slack URL` per line
+    /// A file of webhooks to post regressions to, each once: `json URL` or `slack URL` per line, with `likely` behind it
+    /// for suspected ones too
     #[arg(long, value_name = "FILE", help_heading = "Notifications")]
     pub(crate) webhook_file: Option<PathBuf>,
     /// How often to look for regressions

@@ -35,7 +35,8 @@ impl<'a> Found<'a> {
         &self.slower.change
     }
 
-    fn is_sure(&self) -> bool {
+    /// Whether it is more than suspected.
+    pub(super) fn is_sure(&self) -> bool {
         self.change().own.verdict == Verdict::Regression
     }
 

@@ -29,10 +29,12 @@ pub struct Webhook {
     kind: Kind,
     /// Its address, which may be a secret by itself: never logged.
     client: Client,
+    /// Whether what is only likely is posted too.
+    takes_likely: bool,
 }
 
 impl Webhook {
-    /// The webhooks of a file: `json URL` or `slack URL` a line, `#` before remarks.
+    /// The webhooks of a file: `json URL` or `slack URL` a line, with `likely` behind it for suspected regressions too, `#` before remarks.
     pub fn of_lines(text: &str, options: &ClientOptions) -> Result<Vec<Self>, String> {
         let lines = text.lines().map(str::trim).enumerate();
         let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
@@ -42,10 +44,21 @@ impl Webhook {
                 let (kind, url) = line.split_once(char::is_whitespace).unwrap_or_default();
                 let kind = Kind::called(kind)
                     .ok_or_else(|| wrong("json URL or slack URL is what a line says"))?;
-                let client = Client::new(url.trim(), options);
+                let url = url.trim();
+                let (url, word) = url.split_once(char::is_whitespace).unwrap_or((url, ""));
+                let takes_likely = match word.trim() {
+                    "" => false,
+                    "likely" => true,
+                    _ => return Err(wrong("likely is all that follows the address of a webhook")),
+                };
+                let client = Client::new(url, options);
                 // The error of a client names the address.
                 let client = client.map_err(|_| wrong("that is no address of a webhook"))?;
-                Ok(Self { kind, client })
+                Ok(Self {
+                    kind,
+                    client,
+                    takes_likely,
+                })
             })
             .collect()
     }
@@ -58,25 +71,46 @@ struct Letter {
     outcome: Sender<Result<(), String>>,
 }
 
+/// What the watch knows of a webhook.
+#[derive(Debug)]
+struct Recipient {
+    kind: Kind,
+    address: String,
+    takes_likely: bool,
+}
+
+impl Recipient {
+    /// Whether it is to be told of something.
+    fn wants(&self, found: &Found<'_>, notified: &Notified) -> bool {
+        (found.is_sure() || self.takes_likely) && !notified.has(&found.known_as(&self.address))
+    }
+}
+
 /// The thread that posts.
 #[derive(Debug)]
 pub struct Courier {
     letters: Sender<Letter>,
-    kinds: Vec<(Kind, String)>,
+    recipients: Vec<Recipient>,
 }
 
 impl Courier {
     /// Starts the thread; `enter` is the first that it does.
     pub fn start(webhooks: Vec<Webhook>, enter: fn()) -> Self {
-        let kinds = webhooks.iter();
-        let kinds = kinds.map(|webhook| (webhook.kind, webhook.client.base().to_owned()));
-        let kinds = kinds.collect();
+        let recipients = webhooks.iter().map(|webhook| Recipient {
+            kind: webhook.kind,
+            address: webhook.client.base().to_owned(),
+            takes_likely: webhook.takes_likely,
+        });
+        let recipients = recipients.collect();
         let (letters, received) = channel();
         std::thread::spawn(move || {
             enter();
             post_all(&webhooks, &received);
         });
-        Self { letters, kinds }
+        Self {
+            letters,
+            recipients,
+        }
     }
 
     fn post(&self, to: usize, body: Vec<u8>) -> Result<(), String> {
@@ -162,17 +196,17 @@ impl Watch {
         };
         keep_lasting(&mut deployments, &earlier);
         let all: Vec<Found<'_>> = deployments.iter().flat_map(Found::all_of).collect();
-        for (to, (kind, address)) in self.courier.kinds.iter().enumerate() {
-            let is_new = |found: &&Found<'_>| !self.notified.has(&found.known_as(address));
+        for (to, recipient) in self.courier.recipients.iter().enumerate() {
+            let is_new = |found: &&Found<'_>| recipient.wants(found, &self.notified);
             let new: Vec<&Found<'_>> = all.iter().filter(is_new).collect();
             if new.is_empty() {
                 continue;
             }
-            let name = kind.name();
-            match self.courier.post(to, kind.body(&new, &self.page)) {
+            let name = recipient.kind.name();
+            match (self.courier).post(to, recipient.kind.body(&new, &self.page)) {
                 Ok(()) => {
                     log::info!("told the {name} webhook of {} regressions", new.len());
-                    let ids = new.iter().map(|found| found.id(address));
+                    let ids = new.iter().map(|found| found.id(&recipient.address));
                     if let Err(error) = self.notified.add(ids) {
                         log::error!("cannot note what webhooks were told: {error}");
                     }
@@ -201,10 +235,9 @@ impl Watch {
 
     /// Whether a webhook has not been told of something.
     fn has_new(&self, deployments: &[Deployment]) -> bool {
-        let addresses = self.courier.kinds.iter().map(|(_, address)| address);
-        addresses.into_iter().any(|address| {
+        self.courier.recipients.iter().any(|recipient| {
             let mut all = deployments.iter().flat_map(Found::all_of);
-            all.any(|found| !self.notified.has(&found.known_as(address)))
+            all.any(|found| recipient.wants(&found, &self.notified))
         })
     }
 }

@@ -9,3 +9,4 @@ mod fleet;
 mod instances;
 mod looks;
 mod regressions;
+mod webhooks;

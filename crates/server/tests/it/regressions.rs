@@ -4,7 +4,7 @@ use nodespy_server::query::{
     Deployment, Exposure, RegressionOptions, SeriesQuery, ServicesQuery, Slower, mark_deployment,
     profile_of_selection, regressions, regressions_json, series_json, services,
 };
-use nodespy_store::{Batch, CPU_EVENT, Selection};
+use nodespy_store::{Batch, CPU_EVENT, Selection, Window};
 
 use crate::fleet::{DEPLOYED, END, Fleet, START, made_up, recorded, replaced, store_of};
 
@@ -53,6 +53,10 @@ fn real_fleet(instances: usize, effect: f64, seed: u64) -> Fleet {
 
 fn names(slower: &[Slower]) -> Vec<&str> {
     slower.iter().map(|it| &*it.change.id.name).collect()
+}
+
+pub(crate) fn is_sure(slower: &Slower) -> bool {
+    slower.change.own.verdict.label() == "regression"
 }
 
 /// Of so many fleets, how many have the changed function among what is slower, and how many another.
@@ -243,24 +247,30 @@ fn what_went_away_is_no_regression_any_more() {
 #[test]
 fn versions_one_after_the_other_are_compared_at_the_same_hours() {
     const DAY: u64 = 86_400;
-    let fleet = Fleet {
-        earlier: START - DAY..DEPLOYED,
-        drift: (0.5, 24.0),
-        ..fleet(12, 1.0, 4)
-    };
-    let deployment = judged(&fleet);
-    let [before, after] = deployment.compared.clone();
-    assert_eq!(
-        (before.start + DAY, before.end + DAY),
-        (after.start, after.end)
+    const FLEETS: u64 = 12;
+    let (mut sure, mut likely) = (0, 0);
+    for seed in 0..FLEETS {
+        let deployment = judged(&Fleet {
+            earlier: START - DAY..DEPLOYED,
+            drift: (0.5, 24.0),
+            ..fleet(12, 1.0, 4 + seed)
+        });
+        let [before, after] = deployment.compared.clone();
+        assert_eq!(
+            (before.start + DAY, before.end + DAY),
+            (after.start, after.end)
+        );
+        assert!(deployment.remarks[0].contains("the same hours of the day before"));
+        // Of the whole day before, most of the sixty functions have another share.
+        let names = names(&deployment.slower);
+        assert!(names.len() <= 2, "{names:?}");
+        sure += u64::from(deployment.slower.iter().any(is_sure));
+        likely += u64::from(!names.is_empty());
+    }
+    eprintln!(
+        "a day after the other: of {FLEETS} quiet fleets {sure} raise something, {likely} something likely"
     );
-    assert!(deployment.remarks[0].contains("the same hours of the day before"));
-    // Of the whole day before, most of the sixty functions have another share.
-    assert!(
-        deployment.slower.len() <= 2,
-        "{:?}",
-        names(&deployment.slower)
-    );
+    assert!(sure * 20 <= FLEETS, "{sure} of {FLEETS}");
 }
 
 #[test]
@@ -271,9 +281,7 @@ fn versions_that_did_not_run_together_are_never_sure() {
     });
     assert!(!deployment.is_concurrent);
     assert!(deployment.remarks[0].contains("did not run at the same time"));
-    for slower in &deployment.slower {
-        assert_eq!(slower.change.own.verdict.label(), "likely slower");
-    }
+    assert!(!deployment.slower.iter().any(is_sure));
 }
 
 /// What is stored of a fleet where agents are started again with another label.
@@ -346,6 +354,44 @@ fn what_cannot_be_compared_hides_no_regression_of_others() {
     );
 }
 
+/// What is stored of a fleet of which another version, which did not last, was there for three minutes before the later one.
+fn with_rollback(fleet: &Fleet) -> Batch {
+    let mut batch = fleet.batch();
+    let count = fleet.instances;
+    let first = batch.series.len();
+    for number in 0..count {
+        let mut series = batch.series[number].clone();
+        series.labels.set("version", "1.5.0");
+        batch.series.push(series);
+    }
+    let time = DEPLOYED - 900..DEPLOYED - 720;
+    let rolled_back = (batch.windows.iter())
+        .filter(|window| window.series < count && time.contains(&window.start))
+        .map(|window| Window {
+            series: first + window.series,
+            ..window.clone()
+        });
+    let rolled_back: Vec<Window> = rolled_back.collect();
+    batch.windows.extend(rolled_back);
+    batch
+}
+
+/// The next version was compared with it alone: "no verdict", for good.
+#[test]
+fn a_version_that_was_rolled_back_hides_no_regression_of_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let fleet = fleet(12, 1.5, 17);
+    let store = store_of(&folder.path().join("store"), &[with_rollback(&fleet)]);
+    let found = regressions(&store, None, START..END, &RegressionOptions::default()).unwrap();
+    let [next, rolled_back] = &found[..] else {
+        panic!("{found:?}");
+    };
+    assert_eq!((&*next.before_version, &*next.version), ("1.0.0", "2.0.0"));
+    assert_eq!(names(&next.slower), [fleet.program.changed().0]);
+    assert_eq!(rolled_back.version, "1.5.0");
+    assert!(rolled_back.remarks[0].starts_with("no verdict"));
+}
+
 #[test]
 fn a_mark_is_a_deployment_where_no_label_tells_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -398,30 +444,33 @@ fn a_marked_version_selects_its_processes() {
     }
 }
 
+/// A quiet fleet of which an instance is replaced every five minutes, while the mix of functions drifts.
+pub(crate) fn replaced_slowly(seed: u64) -> Fleet {
+    Fleet {
+        every: 300,
+        retires: true,
+        drift: (0.5, 5.2),
+        ..fleet(12, 1.0, seed)
+    }
+}
+
 /// Old instances that end one by one are of the beginning of the time that is compared, new ones of its end.
 #[test]
 fn a_slow_replacement_is_never_sure() {
     const FLEETS: u64 = 20;
-    let mut likely = 0;
+    let (mut sure, mut likely) = (0, 0);
     for seed in 0..FLEETS {
-        let deployment = judged(&Fleet {
-            every: 300,
-            retires: true,
-            drift: (0.5, 5.2),
-            ..fleet(12, 1.0, 4000 + seed)
-        });
+        let deployment = judged(&replaced_slowly(4000 + seed));
         assert!(deployment.is_concurrent);
         assert!(deployment.remarks[0].starts_with("instances were replaced one by one"));
-        for slower in &deployment.slower {
-            assert_eq!(slower.change.own.verdict.label(), "likely slower");
-        }
+        sure += u64::from(deployment.slower.iter().any(is_sure));
         likely += u64::from(!deployment.slower.is_empty());
     }
-    eprintln!("replaced one by one: {likely} of {FLEETS} quiet fleets raise something, as likely");
+    eprintln!(
+        "replaced one by one: of {FLEETS} quiet fleets {sure} raise something, {likely} something likely"
+    );
+    assert!(sure * 20 <= FLEETS, "{sure} of {FLEETS}");
     // A quick one is as sure as ever.
     let deployment = judged(&fleet(12, 1.5, 3));
-    assert_eq!(
-        deployment.slower[0].change.own.verdict.label(),
-        "regression"
-    );
+    assert!(is_sure(&deployment.slower[0]));
 }

@@ -163,7 +163,7 @@ pub fn regressions(
             instances: &instances,
             options,
         };
-        for pair in deployments(&instances, &time) {
+        for pair in deployments(&instances, &time, options) {
             found.push(judge.judge(&pair)?);
         }
     }
@@ -232,36 +232,60 @@ struct Pair {
     before_first: UnixSeconds,
 }
 
-/// The deployments of a service that began in a range of time.
-fn deployments(instances: &[Instance], time: &Range<UnixSeconds>) -> Vec<Pair> {
-    let mut versions: Vec<(String, UnixSeconds, UnixSeconds)> = Vec::new();
-    for Instance {
-        version: name,
-        span,
-        ..
-    } in instances
-    {
-        match versions.iter_mut().find(|(known, _, _)| known == name) {
-            Some((_, first, last)) => {
-                *first = (*first).min(span.first);
-                *last = (*last).max(span.last + WINDOW_SECONDS);
-            }
-            None => versions.push((name.clone(), span.first, span.last + WINDOW_SECONDS)),
+/// A version of a service, and from when until when it was seen.
+struct Seen<'a> {
+    name: &'a str,
+    first: UnixSeconds,
+    ended: UnixSeconds,
+    /// How many of its instances ran for long enough to be compared.
+    comparable: usize,
+}
+
+/// The versions of a service, the earliest first.
+fn versions<'a>(instances: &'a [Instance], options: &RegressionOptions) -> Vec<Seen<'a>> {
+    let mut versions: BTreeMap<&str, Seen<'_>> = BTreeMap::new();
+    for Instance { version, span, .. } in instances {
+        let seen = versions.entry(version).or_insert(Seen {
+            name: version,
+            first: span.first,
+            ended: 0,
+            comparable: 0,
+        });
+        let ended = span.last + WINDOW_SECONDS;
+        seen.first = seen.first.min(span.first);
+        seen.ended = seen.ended.max(ended);
+        let length = ended.saturating_sub(span.first + options.warm_up);
+        seen.comparable += usize::from(length >= options.min_length);
+    }
+    let mut versions: Vec<Seen<'_>> = versions.into_values().collect();
+    versions.small_sort_by_key(|seen| (seen.first, seen.ended));
+    versions
+}
+
+/// The deployments of a service that began in a range of time. The version before is the latest that can be compared: one that was
+/// rolled back after minutes does not hide the next one's regression.
+fn deployments(
+    instances: &[Instance],
+    time: &Range<UnixSeconds>,
+    options: &RegressionOptions,
+) -> Vec<Pair> {
+    let versions = versions(instances, options);
+    let mut pairs = Vec::new();
+    let mut comparable: Option<&Seen<'_>> = None;
+    for (adjacent, after) in versions.iter().zip(versions.iter().skip(1)) {
+        if adjacent.comparable >= nodespy_analysis::MIN_RUNS {
+            comparable = Some(adjacent);
+        }
+        let before = comparable.unwrap_or(adjacent);
+        if time.contains(&after.first) {
+            pairs.push(Pair {
+                before: before.name.to_owned(),
+                after: after.name.to_owned(),
+                first: after.first,
+                ended: [before.ended, after.ended],
+                before_first: before.first,
+            });
         }
     }
-    versions.small_sort_by_key(|(_, first, last)| (*first, *last));
-    let pairs = versions.windows(2).filter_map(|pair| {
-        let [(before, before_first, before_ended), (after, first, ended)] = pair else {
-            return None;
-        };
-        time.contains(first).then(|| Pair {
-            before: before.clone(),
-            after: after.clone(),
-            first: *first,
-            ended: [*before_ended, *ended],
-            before_first: *before_first,
-        })
-    });
-    let pairs: Vec<Pair> = pairs.collect();
     pairs.into_iter().rev().take(MAX_DEPLOYMENTS).collect()
 }
