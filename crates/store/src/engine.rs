@@ -5,7 +5,9 @@ use std::ops::Range;
 use nodespy_model::{SmallSort, ThreadRole};
 
 use crate::error::StoreError;
-use crate::selection::{Merged, Selection, SeriesSpan, SpanBudget, StackId, TimeSeriesSet};
+use crate::selection::{
+    Merged, NameBudget, Selection, SeriesSpan, SpanBudget, StackId, TimeSeriesSet,
+};
 use crate::symbols::{StackHash, Symbols};
 use crate::window::{Batch, UnixSeconds};
 
@@ -107,8 +109,17 @@ pub trait Store {
     /// When the oldest windows start that it has, or had: it may be earlier than what is left. None in an empty store.
     fn oldest(&self) -> Result<Option<UnixSeconds>, StoreError>;
 
-    /// The names of stacks, in the order of their ids.
-    fn stacks(&self, stacks: &[StackId]) -> Result<Symbols, StoreError>;
+    /// The names of stacks, in the order of their ids. Refused where they would take hundreds of megabytes.
+    fn stacks(&self, stacks: &[StackId]) -> Result<Symbols, StoreError> {
+        self.stacks_within(stacks, &mut NameBudget::default())
+    }
+
+    /// The same for one of several answers that are held together.
+    fn stacks_within(
+        &self,
+        stacks: &[StackId],
+        budget: &mut NameBudget,
+    ) -> Result<Symbols, StoreError>;
 
     /// Makes hours and rollups of windows whose hour ended before `time`. Answers stay the same.
     fn compact(&mut self, time: UnixSeconds) -> Result<(), StoreError>;

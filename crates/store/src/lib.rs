@@ -37,7 +37,8 @@ pub use location::{OpenStore, StoreLocation};
 pub use open_windows::OpenWindows;
 pub use retention::{Kept, Retention, Upkeep};
 pub use selection::{
-    Group, Matcher, Merged, Selection, SeriesSpan, StackId, StackWeight, TimeSeries, TimeSeriesSet,
+    Group, Matcher, Merged, NameBudget, Selection, SeriesSpan, StackId, StackWeight, TimeSeries,
+    TimeSeriesSet,
 };
 pub use sqlite::{OpenMode, SqliteStore};
 pub use symbols::{MAX_DEPTH, MAX_TEXT_BYTES, StackHash, StoredFrame, StoredFunction, Symbols};

@@ -9,7 +9,7 @@ use nodespy_model::ThreadRole;
 use crate::clickhouse::{ClickHouseOptions, ClickHouseStore};
 use crate::engine::{Appended, Detail, Store};
 use crate::error::StoreError;
-use crate::selection::{Merged, Selection, SeriesSpan, StackId, TimeSeriesSet};
+use crate::selection::{Merged, NameBudget, Selection, SeriesSpan, StackId, TimeSeriesSet};
 use crate::sqlite::{OpenMode, SqliteStore};
 use crate::symbols::{StackHash, Symbols};
 use crate::window::{Batch, UnixSeconds};
@@ -135,8 +135,12 @@ impl Store for OpenStore {
         self.engine().oldest()
     }
 
-    fn stacks(&self, stacks: &[StackId]) -> Result<Symbols, StoreError> {
-        self.engine().stacks(stacks)
+    fn stacks_within(
+        &self,
+        stacks: &[StackId],
+        budget: &mut NameBudget,
+    ) -> Result<Symbols, StoreError> {
+        self.engine().stacks_within(stacks, budget)
     }
 
     fn compact(&mut self, time: UnixSeconds) -> Result<(), StoreError> {

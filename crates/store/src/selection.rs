@@ -5,6 +5,7 @@ use std::ops::Range;
 use nodespy_model::{Labels, ThreadRole, WeightUnit};
 
 use crate::error::StoreError;
+use crate::symbols::StoredFunction;
 use crate::window::{HOUR_SECONDS, UnixSeconds, WINDOW_SECONDS, role_number};
 
 /// How many steps a range is divided into at most.
@@ -15,6 +16,11 @@ const MAX_SPAN_BYTES: usize = 256 << 20;
 /// What a series or a label takes beside its text, about.
 const SPAN_BYTES: usize = 192;
 const LABEL_BYTES: usize = 64;
+/// How much memory the names of stacks may take in an answer.
+const MAX_SYMBOL_BYTES: usize = 256 << 20;
+/// What a stack takes beside its frames, and a frame or function beside its text, about.
+const STACK_BYTES: usize = 32;
+const SYMBOL_BYTES: usize = 64;
 /// How many weights the lines of an answer have together: 128 MiB.
 const MAX_WEIGHTS: usize = 1 << 24;
 
@@ -264,6 +270,46 @@ impl SpanBudget {
         let left = self.0.checked_sub(bytes);
         self.0 = left.ok_or(StoreError::Refused(
             "too many series in that time: ask for a shorter range",
+        ))?;
+        Ok(())
+    }
+}
+
+/// What is left of the memory for the names of stacks.
+#[derive(Debug)]
+pub struct NameBudget(usize);
+
+impl Default for NameBudget {
+    fn default() -> Self {
+        Self(MAX_SYMBOL_BYTES)
+    }
+}
+
+impl NameBudget {
+    /// So many bytes.
+    pub fn of(bytes: usize) -> Self {
+        Self(bytes)
+    }
+
+    /// Takes what a stack of so many frames needs, or refuses it.
+    pub(crate) fn take_stack(&mut self, frames: usize) -> Result<(), StoreError> {
+        self.take(STACK_BYTES + frames * size_of::<u32>())
+    }
+
+    /// Takes what a frame needs that is not a function of its own, or refuses it.
+    pub(crate) fn take_frame(&mut self) -> Result<(), StoreError> {
+        self.take(SYMBOL_BYTES)
+    }
+
+    /// Takes what a function needs, or refuses it.
+    pub(crate) fn take_function(&mut self, function: &StoredFunction) -> Result<(), StoreError> {
+        self.take(SYMBOL_BYTES + function.name.len() + function.file.len())
+    }
+
+    fn take(&mut self, bytes: usize) -> Result<(), StoreError> {
+        let left = self.0.checked_sub(bytes);
+        self.0 = left.ok_or(StoreError::Refused(
+            "too many stacks in that time: ask for a shorter range",
         ))?;
         Ok(())
     }

@@ -1,7 +1,9 @@
 //! The profile of a selection, which every view and format can be made of.
 
 use nodespy_model::{About, EventType, Nanoseconds, Notes, Profile, WeightUnit};
-use nodespy_store::{CPU_EVENT, Selection, StackId, Store, StoredThread, profile_of_threads};
+use nodespy_store::{
+    CPU_EVENT, NameBudget, Selection, StackId, Store, StoredThread, profile_of_threads,
+};
 
 use super::QueryError;
 use super::marks::with_marked_versions;
@@ -20,6 +22,7 @@ pub fn profile_of_selection(
     let mut notes = Notes::default();
     let mut unit = WeightUnit::Samples;
     let (mut is_widened, mut missing_hours) = (false, 0);
+    let mut names = NameBudget::default();
     for (role, merged) in store.merge_roles(selection)? {
         unit = merged.unit.unwrap_or(unit);
         is_widened |= merged.is_widened;
@@ -33,7 +36,7 @@ pub fn profile_of_selection(
             continue;
         }
         let ids: Vec<StackId> = stacks.iter().map(|stack| stack.stack).collect();
-        let symbols = store.stacks(&ids)?;
+        let symbols = store.stacks_within(&ids, &mut names)?;
         threads.push(StoredThread {
             role,
             symbols,

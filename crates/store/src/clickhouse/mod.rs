@@ -30,7 +30,7 @@ use self::rows::RowReader;
 use crate::engine::{Appended, Detail, Store};
 use crate::error::StoreError;
 use crate::retention::Retention;
-use crate::selection::{Merged, Selection, SeriesSpan, StackId, TimeSeriesSet};
+use crate::selection::{Merged, NameBudget, Selection, SeriesSpan, StackId, TimeSeriesSet};
 use crate::symbols::{StackHash, Symbols};
 use crate::window::{Batch, UnixSeconds};
 
@@ -134,8 +134,12 @@ impl Store for ClickHouseStore {
         spans::oldest(&self.connection)
     }
 
-    fn stacks(&self, stacks: &[StackId]) -> Result<Symbols, StoreError> {
-        names::names(&self.connection, stacks)
+    fn stacks_within(
+        &self,
+        stacks: &[StackId],
+        budget: &mut NameBudget,
+    ) -> Result<Symbols, StoreError> {
+        names::names(&self.connection, stacks, budget)
     }
 
     fn compact(&mut self, time: UnixSeconds) -> Result<(), StoreError> {

@@ -8,7 +8,7 @@ use nodespy_model::{Category, FastMap, FastSet};
 use super::client::Connection;
 use super::rows::{RowReader, Rows};
 use crate::error::StoreError;
-use crate::selection::StackId;
+use crate::selection::{NameBudget, StackId};
 use crate::symbols::{
     StackHash, StoredFrame, StoredFunction, SymbolBuilder, SymbolHasher, Symbols, category_number,
 };
@@ -167,7 +167,11 @@ fn renew(connection: &Connection, stacks: &[u64]) -> Result<(), StoreError> {
 }
 
 /// The names of stacks.
-pub(super) fn names(connection: &Connection, stacks: &[StackId]) -> Result<Symbols, StoreError> {
+pub(super) fn names(
+    connection: &Connection,
+    stacks: &[StackId],
+    budget: &mut NameBudget,
+) -> Result<Symbols, StoreError> {
     let mut names = Names::default();
     let mut paths: FastMap<u64, Vec<u32>> = FastMap::default();
     for ids in stacks.chunks(IDS_AT_ONCE) {
@@ -177,13 +181,15 @@ pub(super) fn names(connection: &Connection, stacks: &[StackId]) -> Result<Symbo
             "SELECT hash, name, file, function_line, function_column, category, line, column, flags
             FROM frames WHERE hash IN (SELECT arrayJoin(frames) {of_ids}) LIMIT 1 BY hash"
         );
-        names.take_frames(&connection.ask(sql)?)?;
+        names.take_frames(&connection.ask(sql)?, budget)?;
         let reply = connection.ask(format!("SELECT id, frames {of_ids} LIMIT 1 BY id"))?;
         let mut rows = RowReader::new(&reply);
         while rows.has_more() {
             let id = rows.u64()?;
+            let length = rows.length()?;
+            budget.take_stack(length)?;
             let mut path = Vec::new();
-            for _ in 0..rows.length()? {
+            for _ in 0..length {
                 path.push(names.frame(rows.hash()?));
             }
             paths.insert(id, path);
@@ -202,7 +208,7 @@ pub(super) fn names(connection: &Connection, stacks: &[StackId]) -> Result<Symbo
 /// Reads frames as `Names` does.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(super) fn frames_of(reply: &[u8]) -> Result<(), StoreError> {
-    Names::default().take_frames(reply)
+    Names::default().take_frames(reply, &mut NameBudget::default())
 }
 
 #[derive(Debug, Default)]
@@ -212,7 +218,7 @@ struct Names {
 }
 
 impl Names {
-    fn take_frames(&mut self, reply: &[u8]) -> Result<(), StoreError> {
+    fn take_frames(&mut self, reply: &[u8], budget: &mut NameBudget) -> Result<(), StoreError> {
         let mut rows = RowReader::new(reply);
         while rows.has_more() {
             let hash = rows.hash()?;
@@ -228,6 +234,7 @@ impl Names {
             let (line, column) = (rows.u32()?, rows.u32()?);
             let (tier, kind) = StoredFrame::from_flags(rows.u8()?)
                 .ok_or(StoreError::Reply("an unknown tier or kind of frame"))?;
+            budget.take_function(&function)?;
             let function = self.builder.function(function);
             let frame = self.builder.frame(StoredFrame {
                 function,

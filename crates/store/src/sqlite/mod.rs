@@ -25,7 +25,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use self::append::Present;
 use crate::engine::{Appended, Detail, Store};
 use crate::error::StoreError;
-use crate::selection::{Merged, Selection, SeriesSpan, StackId, TimeSeriesSet};
+use crate::selection::{Merged, NameBudget, Selection, SeriesSpan, StackId, TimeSeriesSet};
 use crate::symbols::{StackHash, Symbols};
 use crate::window::{Batch, HOUR_SECONDS, UnixSeconds};
 
@@ -154,9 +154,13 @@ impl Store for SqliteStore {
         spans::oldest(&self.connection)
     }
 
-    fn stacks(&self, stacks: &[StackId]) -> Result<Symbols, StoreError> {
+    fn stacks_within(
+        &self,
+        stacks: &[StackId],
+        budget: &mut NameBudget,
+    ) -> Result<Symbols, StoreError> {
         let transaction = self.connection.unchecked_transaction()?;
-        stacks::names(&transaction, stacks)
+        stacks::names(&transaction, stacks, budget)
     }
 
     fn compact(&mut self, time: UnixSeconds) -> Result<(), StoreError> {

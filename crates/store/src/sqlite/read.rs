@@ -1,5 +1,6 @@
 //! Merging by stack: whole hours by their sums, their ends by windows, what is not compacted by window rows.
 
+use std::collections::hash_map::Entry;
 use std::ops::Range;
 
 use nodespy_model::{FastMap, SmallSort, ThreadRole, WeightUnit, label_key};
@@ -18,6 +19,20 @@ use crate::window::{HOUR_SECONDS, UnixSeconds, WINDOW_SECONDS, role_number, unit
 const MAX_GROUP_BYTES: usize = 64 << 20;
 /// What a value or a group takes beside its text, about.
 const GROUP_BYTES: usize = 40;
+
+/// How much a merge may hold.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    /// Up to so many stacks of the file, each has a place of its own, 16 bytes long, in every sum over all of them.
+    places: u64,
+    /// How many sums there may be elsewhere, of all groups together: 48 bytes each, about.
+    sums: usize,
+}
+
+const LIMITS: Limits = Limits {
+    places: 1 << 21,
+    sums: 1 << 23,
+};
 
 /// Where counts go: which group, and what one of them weighs.
 #[derive(Debug, Clone, Copy)]
@@ -130,18 +145,79 @@ impl Plan {
     }
 }
 
-/// Counts and weights, with a place for each stack of the file.
-type Places = Vec<(u64, u64)>;
+/// Counts and weights by stack.
+#[derive(Debug)]
+enum Sums {
+    /// With a place for each stack of the file.
+    Places(Vec<(u64, u64)>),
+    /// Of the stacks that were counted.
+    Map(FastMap<u32, (u64, u64)>),
+}
+
+impl Default for Sums {
+    fn default() -> Self {
+        Self::Map(FastMap::default())
+    }
+}
+
+impl Sums {
+    /// Of a file with so many stacks. Places are quicker, and too many where the file has very many.
+    fn new(newest_stack: u64, limits: Limits) -> Self {
+        match newest_stack < limits.places {
+            true => Self::Places(vec![(0, 0); newest_stack as usize + 1]),
+            false => Self::default(),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Places(places) => places.is_empty(),
+            Self::Map(map) => map.is_empty(),
+        }
+    }
+
+    /// The sums of a stack of the file; none where there is no room for another.
+    #[inline]
+    fn of(&mut self, stack: u64, room: &mut usize) -> Option<&mut (u64, u64)> {
+        match self {
+            Self::Places(places) => Some(&mut places[stack as usize]),
+            Self::Map(map) => match map.entry(stack as u32) {
+                Entry::Occupied(known) => Some(known.into_mut()),
+                Entry::Vacant(vacant) => {
+                    *room = room.checked_sub(1)?;
+                    Some(vacant.insert((0, 0)))
+                }
+            },
+        }
+    }
+
+    /// By stack.
+    fn weights(self) -> Vec<StackWeight> {
+        let mut weights: Vec<StackWeight> = match self {
+            Self::Places(places) => {
+                let counted = (0..).zip(places).filter(|(_, (count, _))| *count > 0);
+                return counted.map(stack_weight).collect();
+            }
+            Self::Map(map) => {
+                let sums = map.into_iter();
+                let sums = sums.map(|(stack, sums)| stack_weight((u64::from(stack), sums)));
+                sums.collect()
+            }
+        };
+        weights.sort_unstable();
+        weights
+    }
+}
 
 /// Counts by stack.
 #[derive(Debug)]
 enum Totals {
     /// Of one group.
-    All(Places),
+    All(Sums),
     /// Of each role; those that have none are empty.
-    Roles([Places; ThreadRole::ALL.len()]),
-    /// Of each group, in maps.
-    Groups(Vec<FastMap<u32, (u64, u64)>>),
+    Roles([Sums; ThreadRole::ALL.len()]),
+    /// Of each group.
+    Groups(Vec<Sums>),
 }
 
 struct Merging<'a> {
@@ -152,6 +228,9 @@ struct Merging<'a> {
     totals: Totals,
     roles: u8,
     newest_stack: u64,
+    limits: Limits,
+    /// For how many sums there is room.
+    room: usize,
     is_widened: bool,
     missing_hours: u64,
 }
@@ -161,12 +240,21 @@ pub(super) fn merge(
     selection: &Selection,
     by: &[&str],
 ) -> Result<Merged, StoreError> {
+    merge_within(connection, selection, by, LIMITS)
+}
+
+fn merge_within(
+    connection: &Connection,
+    selection: &Selection,
+    by: &[&str],
+    limits: Limits,
+) -> Result<Merged, StoreError> {
     let transaction = connection.unchecked_transaction()?;
     let totals = |newest_stack| match by.is_empty() {
-        true => Totals::All(vec![(0, 0); newest_stack + 1]),
+        true => Totals::All(Sums::new(newest_stack, limits)),
         false => Totals::Groups(Vec::new()),
     };
-    let merging = Merging::run(&transaction, selection, by, totals)?;
+    let merging = Merging::run(&transaction, selection, by, totals, limits)?;
     Ok(merging.map_or_else(nothing, Merging::finish))
 }
 
@@ -174,19 +262,28 @@ pub(super) fn merge_roles(
     connection: &Connection,
     selection: &Selection,
 ) -> Result<Vec<(ThreadRole, Merged)>, StoreError> {
+    merge_roles_within(connection, selection, LIMITS)
+}
+
+fn merge_roles_within(
+    connection: &Connection,
+    selection: &Selection,
+    limits: Limits,
+) -> Result<Vec<(ThreadRole, Merged)>, StoreError> {
     let transaction = connection.unchecked_transaction()?;
     let totals = |_| Totals::Roles(Default::default());
-    let Some(mut merging) = Merging::run(&transaction, selection, &[], totals)? else {
+    let merging = Merging::run(&transaction, selection, &[], totals, limits)?;
+    let Some(mut merging) = merging else {
         return Ok(Vec::new());
     };
-    let Totals::Roles(mut roles) = std::mem::replace(&mut merging.totals, Totals::All(Vec::new()))
-    else {
+    let nothing = Totals::Groups(Vec::new());
+    let Totals::Roles(mut roles) = std::mem::replace(&mut merging.totals, nothing) else {
         return Ok(Vec::new());
     };
     let asked = selection.asked_roles().into_iter();
     let of_role = |role: ThreadRole| {
-        let places = std::mem::take(&mut roles[usize::from(role_number(role))]);
-        (role, merging.merged(vec![group_of(places)]))
+        let sums = std::mem::take(&mut roles[usize::from(role_number(role))]);
+        (role, merging.merged(vec![group_of(sums)]))
     };
     Ok(asked.map(of_role).collect())
 }
@@ -201,14 +298,10 @@ fn nothing() -> Merged {
     }
 }
 
-fn group_of(places: Places) -> Group {
-    let stacks = (0..).zip(places);
+fn group_of(sums: Sums) -> Group {
     Group {
         values: Vec::new(),
-        stacks: stacks
-            .filter(|(_, (count, _))| *count > 0)
-            .map(stack_weight)
-            .collect(),
+        stacks: sums.weights(),
     }
 }
 
@@ -226,7 +319,8 @@ impl<'a> Merging<'a> {
         connection: &'a Connection,
         selection: &'a Selection,
         by: &'a [&'a str],
-        totals: impl FnOnce(usize) -> Totals,
+        totals: impl FnOnce(u64) -> Totals,
+        limits: Limits,
     ) -> Result<Option<Self>, StoreError> {
         let Some(plan) = Plan::new(connection, selection, by)? else {
             return Ok(None);
@@ -238,10 +332,12 @@ impl<'a> Merging<'a> {
             connection,
             selection,
             by,
-            totals: totals(newest_stack as usize),
+            totals: totals(newest_stack),
             plan,
             roles: selection.role_mask(),
             newest_stack,
+            limits,
+            room: limits.sums,
             is_widened: false,
             missing_hours: 0,
         };
@@ -360,18 +456,21 @@ impl<'a> Merging<'a> {
         if let Totals::Groups(groups) = &mut self.totals
             && groups.len() <= member.group
         {
-            groups.resize_with(member.group + 1, FastMap::default);
+            groups.resize_with(member.group + 1, Sums::default);
         }
         Adding {
             totals: match &mut self.totals {
                 Totals::All(all) => GroupTotals::All(all),
                 Totals::Roles(roles) => GroupTotals::Roles(roles),
-                Totals::Groups(groups) => GroupTotals::Group(&mut groups[member.group]),
+                Totals::Groups(groups) => GroupTotals::All(&mut groups[member.group]),
             },
             period: member.period,
             roles: self.roles,
             newest_stack: self.newest_stack,
+            limits: self.limits,
+            room: &mut self.room,
             has_unknown: false,
+            is_full: false,
         }
     }
 
@@ -383,12 +482,9 @@ impl<'a> Merging<'a> {
             Totals::Groups(groups) => groups
                 .into_iter()
                 .zip(std::mem::take(&mut self.plan.groups))
-                .map(|(stacks, values)| {
-                    let stacks = stacks.into_iter();
-                    let stacks = stacks.map(|(stack, sums)| stack_weight((u64::from(stack), sums)));
-                    let mut stacks: Vec<StackWeight> = stacks.collect();
-                    stacks.sort_unstable();
-                    Group { values, stacks }
+                .map(|(sums, values)| Group {
+                    values,
+                    stacks: sums.weights(),
                 })
                 .collect(),
         };
@@ -426,9 +522,8 @@ pub(super) fn rollup_hours(
 
 /// The totals of the group that a block belongs to.
 enum GroupTotals<'a> {
-    All(&'a mut Places),
-    Roles(&'a mut [Places; ThreadRole::ALL.len()]),
-    Group(&'a mut FastMap<u32, (u64, u64)>),
+    All(&'a mut Sums),
+    Roles(&'a mut [Sums; ThreadRole::ALL.len()]),
 }
 
 /// Where the counts of one block go.
@@ -437,7 +532,10 @@ struct Adding<'a> {
     period: u64,
     roles: u8,
     newest_stack: u64,
+    limits: Limits,
+    room: &'a mut usize,
     has_unknown: bool,
+    is_full: bool,
 }
 
 impl Adding<'_> {
@@ -452,28 +550,125 @@ impl Adding<'_> {
             return;
         }
         let sums = match &mut self.totals {
-            GroupTotals::All(all) => &mut all[stack as usize],
+            GroupTotals::All(sums) => sums,
             GroupTotals::Roles(roles) => {
-                let Some(places) = roles.get_mut(key.role()) else {
+                let Some(sums) = roles.get_mut(key.role()) else {
                     return;
                 };
-                if places.is_empty() {
-                    *places = vec![(0, 0); self.newest_stack as usize + 1];
+                if sums.is_empty() {
+                    *sums = Sums::new(self.newest_stack, self.limits);
                 }
-                &mut places[stack as usize]
+                sums
             }
-            GroupTotals::Group(group) => group.entry(stack as u32).or_default(),
+        };
+        let Some(sums) = sums.of(stack, self.room) else {
+            self.is_full = true;
+            return;
         };
         sums.0 = sums.0.saturating_add(count);
         sums.1 = sums.1.saturating_add(count.saturating_mul(self.period));
     }
 
     fn check(&self) -> Result<(), StoreError> {
+        if self.is_full {
+            return Err(StoreError::Refused(
+                "too many stacks in that time: ask for a shorter range",
+            ));
+        }
         match self.has_unknown {
             true => Err(StoreError::Damaged(
                 "a block counts a stack that is not there",
             )),
             false => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Store;
+    use crate::selection::NameBudget;
+    use crate::sqlite::{OpenMode, SqliteStore};
+    use crate::symbols::{StoredFrame, StoredFunction, Symbols};
+    use crate::window::{Batch, Count, Series, Window};
+    use nodespy_model::Labels;
+
+    /// Two processes that have counted the same stacks, so many, each of which is a thousand frames deep.
+    fn deep(store: &mut SqliteStore, count: u32) {
+        let symbols = Symbols {
+            functions: vec![StoredFunction::default()],
+            frames: (0..1000 + count)
+                .map(|line| StoredFrame {
+                    line,
+                    ..StoredFrame::default()
+                })
+                .collect(),
+            stacks: (0..count)
+                .map(|last| (0..1000).chain([1000 + last]).collect())
+                .collect(),
+        };
+        let hashes = symbols.hashes();
+        let count = |hash: &_| Count::new(*hash, ThreadRole::Main, 2);
+        let process = |pid: &str| {
+            let mut labels = Labels::default();
+            labels.set("pid", pid);
+            Series {
+                service: "shop".to_owned(),
+                event: "cpu".to_owned(),
+                unit: WeightUnit::Nanoseconds,
+                period: 10,
+                labels,
+            }
+        };
+        let window = |series| Window {
+            series,
+            start: 0,
+            counts: hashes.iter().map(count).collect(),
+        };
+        let batch = Batch {
+            series: vec![process("1"), process("2")],
+            windows: vec![window(0), window(1)],
+            symbols,
+        };
+        store.append(&batch).unwrap();
+    }
+
+    #[test]
+    fn many_stacks_are_refused_before_they_take_gigabytes() {
+        const STACKS: usize = 500;
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = SqliteStore::open(&folder.path().join("store"), OpenMode::Write).unwrap();
+        deep(&mut store, STACKS as u32);
+        let all = Selection::new("shop", "cpu", 0..10);
+        let connection = &store.connection;
+        let usual = merge(connection, &all, &[]).unwrap();
+        let of_roles = merge_roles(connection, &all).unwrap();
+        let by_process = merge(connection, &all, &["pid"]).unwrap();
+        // In maps it is the same, as long as there is room.
+        let room = |sums| Limits { places: 1, sums };
+        let within = |sums, by| merge_within(connection, &all, by, room(sums));
+        assert_eq!(within(STACKS, &[]).unwrap(), usual);
+        let same = merge_roles_within(connection, &all, room(STACKS)).unwrap();
+        assert_eq!(same, of_roles);
+        assert_eq!(within(2 * STACKS, &["pid"]).unwrap(), by_process);
+        for refused in [
+            within(STACKS - 1, &[]).unwrap_err(),
+            within(2 * STACKS - 1, &["pid"]).unwrap_err(),
+            merge_roles_within(connection, &all, room(STACKS - 1)).unwrap_err(),
+        ] {
+            assert!(refused.to_string().contains("ask for a shorter range"));
+        }
+        let ids: Vec<StackId> = usual.groups[0].stacks.iter().map(|it| it.stack).collect();
+        // Stacks that begin alike are kept as what they add, and answered as a whole.
+        let bytes = STACKS * 1001 * 4;
+        let mut budget = NameBudget::of(bytes);
+        let refused = store.stacks_within(&ids, &mut budget).unwrap_err();
+        assert!(refused.to_string().contains("ask for a shorter range"));
+        let mut budget = NameBudget::of(2 * bytes);
+        let names = store.stacks_within(&ids, &mut budget).unwrap();
+        assert_eq!(names, store.stacks(&ids).unwrap());
+        // What is left is not enough for a second answer.
+        assert!(store.stacks_within(&ids, &mut budget).is_err());
     }
 }

@@ -1,13 +1,11 @@
 //! Stacks by content: each stored once, as what it adds to an older one that begins alike.
 
-use std::collections::hash_map::Entry;
-
 use nodespy_model::{Category, FastMap};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::block::{Numbers, put};
 use crate::error::StoreError;
-use crate::selection::StackId;
+use crate::selection::{NameBudget, StackId};
 use crate::symbols::{
     StackHash, StoredFrame, StoredFunction, SymbolHasher, Symbols, category_number,
 };
@@ -23,8 +21,35 @@ const MAX_LINKS: usize = 32;
 /// The deepest stack that is read.
 const MAX_DEPTH: usize = 1024;
 
+/// How many bytes of rows of stacks are read ahead, and after how many rows that were read are forgotten.
+const MAX_AHEAD_BYTES: usize = 64 << 20;
+const MAX_LINK_BYTES: usize = 2 * MAX_AHEAD_BYTES;
+/// What a row takes beside its frames, about.
+const LINK_BYTES: usize = 64;
+
 /// Of a chain of stacks, each of which begins like the next: how much of that is kept, and what is added.
 type Link = (Option<u32>, usize, Vec<u8>);
+
+/// Rows of stacks that were read.
+#[derive(Debug, Default)]
+struct Links {
+    rows: FastMap<u32, Link>,
+    bytes: usize,
+}
+
+impl Links {
+    fn insert(&mut self, id: u32, link: Link) {
+        self.bytes += LINK_BYTES + link.2.len();
+        self.rows.insert(id, link);
+    }
+
+    /// Whoever may write can make stacks each of which begins like another long one. Called where no row is needed for the next stack.
+    fn forget_if_full(&mut self) {
+        if self.bytes > MAX_LINK_BYTES {
+            *self = Self::default();
+        }
+    }
+}
 
 /// What a writer remembers of names.
 #[derive(Debug, Default)]
@@ -175,10 +200,10 @@ impl StackCache {
             return Ok((None, 0));
         };
         // A hash of 64 bits may lie, and a long chain is slow to read.
-        let mut known = FastMap::default();
+        let mut known = Links::default();
         let is_alike = frames_in(connection, &mut known, base)?.starts_with(&frames[..keep]);
         // It read what leads to the base, and nothing else.
-        match is_alike && known.len() < MAX_LINKS {
+        match is_alike && known.rows.len() < MAX_LINKS {
             true => Ok((Some(base), keep)),
             false => Ok((None, 0)),
         }
@@ -233,8 +258,9 @@ fn reread(connection: &Connection) -> Result<FastMap<u64, u32>, StoreError> {
         .prepare_cached("SELECT id FROM stack WHERE id > ? ORDER BY id")?
         .query_map([newest - MAX_REREAD], |row| row.get(0))?
         .collect::<Result<_, _>>()?;
-    let mut known = FastMap::default();
+    let mut known = Links::default();
     for id in ids {
+        known.forget_if_full();
         let frames = frames_in(connection, &mut known, id)?;
         remember_prefixes(&mut prefixes, &frames, id);
     }
@@ -257,7 +283,7 @@ fn link(connection: &Connection, id: u32) -> Result<Link, StoreError> {
 /// `known` for the next.
 fn chain_of(
     connection: &Connection,
-    known: &mut FastMap<u32, Link>,
+    known: &mut Links,
     stack: u32,
 ) -> Result<Vec<u32>, StoreError> {
     let mut chain: Vec<u32> = Vec::new();
@@ -272,11 +298,10 @@ fn chain_of(
                 "too many stacks begin like one another",
             ));
         }
-        let found = match known.entry(id) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(vacant) => vacant.insert(link(connection, id)?),
-        };
-        next = found.0;
+        if !known.rows.contains_key(&id) {
+            known.insert(id, link(connection, id)?);
+        }
+        next = known.rows[&id].0;
     }
     Ok(chain)
 }
@@ -284,12 +309,12 @@ fn chain_of(
 /// Frames of a stack, root first.
 fn frames_in(
     connection: &Connection,
-    known: &mut FastMap<u32, Link>,
+    known: &mut Links,
     stack: u32,
 ) -> Result<Vec<u32>, StoreError> {
     let mut frames = Vec::new();
     for id in chain_of(connection, known, stack)?.iter().rev() {
-        let (_, keep, tail) = &known[id];
+        let (_, keep, tail) = &known.rows[id];
         if *keep > frames.len() {
             return Err(StoreError::Damaged(
                 "a stack begins with more than there is",
@@ -324,17 +349,25 @@ pub(super) fn unknown(
 }
 
 /// The names of stacks.
-pub(super) fn names(connection: &Connection, stacks: &[StackId]) -> Result<Symbols, StoreError> {
+pub(super) fn names(
+    connection: &Connection,
+    stacks: &[StackId],
+    budget: &mut NameBudget,
+) -> Result<Symbols, StoreError> {
     let mut known = many(connection, stacks.len())?;
     let mut names = Names {
         connection,
         symbols: Symbols::default(),
         functions: FastMap::default(),
         frames: FastMap::default(),
+        budget,
     };
     for stack in stacks {
+        known.forget_if_full();
         let id = u32::try_from(stack.0).map_err(|_| StoreError::Damaged("a stack is missing"))?;
         let mut frames = frames_in(connection, &mut known, id)?;
+        names.budget.take_stack(frames.len())?;
+        frames.shrink_to_fit();
         for frame in &mut frames {
             *frame = names.frame(*frame)?;
         }
@@ -343,11 +376,11 @@ pub(super) fn names(connection: &Connection, stacks: &[StackId]) -> Result<Symbo
     Ok(names.symbols)
 }
 
-/// All stacks of the file where many are asked for: reading them in order is faster than one by one.
-fn many(connection: &Connection, asked: usize) -> Result<FastMap<u32, Link>, StoreError> {
+/// The stacks of the file, as far as there is room, where many are asked for: reading them in order is faster than one by one.
+fn many(connection: &Connection, asked: usize) -> Result<Links, StoreError> {
     let newest: i64 =
         connection.query_row("SELECT ifnull(max(id), 0) FROM stack", [], |row| row.get(0))?;
-    let mut known = FastMap::default();
+    let mut known = Links::default();
     if (asked as i64).saturating_mul(8) < newest {
         return Ok(known);
     }
@@ -356,6 +389,9 @@ fn many(connection: &Connection, asked: usize) -> Result<FastMap<u32, Link>, Sto
     while let Some(row) = rows.next()? {
         let keep = usize::try_from(row.get::<_, i64>(2)?).unwrap_or(usize::MAX);
         known.insert(row.get(0)?, (row.get(1)?, keep, row.get(3)?));
+        if known.bytes > MAX_AHEAD_BYTES {
+            break;
+        }
     }
     Ok(known)
 }
@@ -366,6 +402,7 @@ struct Names<'a> {
     symbols: Symbols,
     functions: FastMap<u32, u32>,
     frames: FastMap<u32, u32>,
+    budget: &'a mut NameBudget,
 }
 
 impl Names<'_> {
@@ -386,6 +423,7 @@ impl Names<'_> {
             "a tier or a kind of frame that is not known",
         ))?;
         let function = self.function(function)?;
+        self.budget.take_frame()?;
         let position = self.symbols.frames.len() as u32;
         self.symbols.frames.push(StoredFrame {
             function,
@@ -422,6 +460,7 @@ impl Names<'_> {
         function.category = *Category::ALL
             .get(usize::from(category))
             .ok_or(StoreError::Damaged("a category that is not known"))?;
+        self.budget.take_function(&function)?;
         let position = self.symbols.functions.len() as u32;
         self.symbols.functions.push(function);
         self.functions.insert(id, position);

@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use nodespy_model::{ThreadRole, label_key};
 use nodespy_store::{
-    Appended, Batch, Count, Detail, Group, HOUR_SECONDS, Merged, Selection, Series, SeriesSpan,
-    StackHash, StackId, StackWeight, Store, StoreError, StoredFrame, StoredFunction, Symbols,
-    TimeSeries, TimeSeriesSet, UnixSeconds, WINDOW_SECONDS,
+    Appended, Batch, Count, Detail, Group, HOUR_SECONDS, Merged, NameBudget, Selection, Series,
+    SeriesSpan, StackHash, StackId, StackWeight, Store, StoreError, StoredFrame, StoredFunction,
+    Symbols, TimeSeries, TimeSeriesSet, UnixSeconds, WINDOW_SECONDS,
 };
 
 type Path = Vec<(StoredFunction, StoredFrame)>;
@@ -308,7 +308,7 @@ impl Store for PlainStore {
         Ok(self.windows.keys().map(|(_, start)| *start).min())
     }
 
-    fn stacks(&self, stacks: &[StackId]) -> Result<Symbols, StoreError> {
+    fn stacks_within(&self, stacks: &[StackId], _: &mut NameBudget) -> Result<Symbols, StoreError> {
         let mut symbols = Symbols::default();
         for stack in stacks {
             let (_, path) = self
