@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use nodespy_model::{SmallSort, ThreadRole};
+use nodespy_model::{Labels, SmallSort, ThreadRole};
 
 use crate::error::StoreError;
 use crate::selection::{
@@ -88,18 +88,17 @@ pub trait Store {
         time: Range<UnixSeconds>,
         is_meant: &dyn Fn(&SeriesSpan) -> bool,
     ) -> Result<Vec<SeriesSpan>, StoreError> {
-        let mut budget = SpanBudget::default();
-        let mut spans = Vec::new();
-        self.each_series(time, &mut |span| {
-            if is_meant(&span) {
-                budget.take(&span)?;
-                spans.push(span);
-            }
-            Ok(())
-        })?;
-        let key = |span: &SeriesSpan| (span.service.clone(), span.event.clone(), span.first);
-        spans.small_sort_by(|left, right| key(left).cmp(&key(right)));
-        Ok(spans)
+        list(self, time, is_meant, None, SpanBudget::default())
+    }
+
+    /// The same with some of their labels alone: there is room for more series then.
+    fn labels_of(
+        &self,
+        time: Range<UnixSeconds>,
+        is_meant: &dyn Fn(&SeriesSpan) -> bool,
+        keys: &[&str],
+    ) -> Result<Vec<SeriesSpan>, StoreError> {
+        list(self, time, is_meant, Some(keys), SpanBudget::default())
     }
 
     /// The latest hours before a time that have windows, or had them; the latest first.
@@ -129,4 +128,70 @@ pub trait Store {
 
     /// How many bytes it takes.
     fn bytes(&self) -> Result<u64, StoreError>;
+}
+
+fn list(
+    store: &(impl Store + ?Sized),
+    time: Range<UnixSeconds>,
+    is_meant: &dyn Fn(&SeriesSpan) -> bool,
+    keys: Option<&[&str]>,
+    mut budget: SpanBudget,
+) -> Result<Vec<SeriesSpan>, StoreError> {
+    let mut spans = Vec::new();
+    store.each_series(time, &mut |mut span| {
+        if !is_meant(&span) {
+            return Ok(());
+        }
+        if let Some(keys) = keys {
+            let mut labels = Labels::default();
+            for key in keys {
+                if let Some(value) = span.labels.get(key) {
+                    labels.set(key, value);
+                }
+            }
+            span.labels = labels;
+        }
+        budget.take(&span)?;
+        spans.push(span);
+        Ok(())
+    })?;
+    let key = |span: &SeriesSpan| (span.service.clone(), span.event.clone(), span.first);
+    spans.small_sort_by(|left, right| key(left).cmp(&key(right)));
+    Ok(spans)
+}
+
+#[cfg(test)]
+mod tests {
+    use nodespy_model::WeightUnit;
+
+    use super::*;
+    use crate::sqlite::{OpenMode, SqliteStore};
+    use crate::window::Series;
+
+    #[test]
+    fn labels_that_are_not_asked_for_take_no_room() {
+        const SERIES: usize = 100;
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = SqliteStore::open(&folder.path().join("store"), OpenMode::Write).unwrap();
+        let series = (0..SERIES).map(|number| {
+            let mut labels = Labels::default();
+            labels.set("instance", number.to_string());
+            labels.set("command", "x".repeat(2000));
+            Series {
+                service: "shop".to_owned(),
+                event: "cpu".to_owned(),
+                unit: WeightUnit::Events,
+                period: 1,
+                labels,
+            }
+        });
+        let counted: Vec<_> = (0..SERIES).map(|number| (number, 0, 1)).collect();
+        let batch = Batch::counted(series.collect(), &counted);
+        store.append(&batch).unwrap();
+        let listed = |keys| list(&store, 0..10, &|_| true, keys, SpanBudget::of(SERIES * 300));
+        assert!(listed(None).is_err());
+        let spans = listed(Some(&["instance", "version"])).unwrap();
+        assert_eq!(spans.len(), SERIES);
+        assert!(spans.iter().all(|span| span.labels.iter().count() == 1));
+    }
 }

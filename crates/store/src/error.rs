@@ -99,6 +99,21 @@ pub enum StoreError {
     },
 }
 
+impl StoreError {
+    /// Whether it is of the data that was asked for, so that a question about other data may have an answer.
+    pub fn is_of_data(&self) -> bool {
+        match self {
+            Self::Damaged(_) | Self::Refused(_) => true,
+            // Without a code it is a value that is none of ours.
+            Self::Sqlite(error) => matches!(
+                error.sqlite_error_code(),
+                None | Some(rusqlite::ErrorCode::DatabaseCorrupt)
+            ),
+            _ => false,
+        }
+    }
+}
+
 impl From<rusqlite::types::FromSqlError> for StoreError {
     fn from(error: rusqlite::types::FromSqlError) -> Self {
         Self::Sqlite(error.into())

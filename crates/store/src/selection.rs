@@ -261,6 +261,11 @@ impl Default for SpanBudget {
 }
 
 impl SpanBudget {
+    #[cfg(test)]
+    pub(crate) fn of(bytes: usize) -> Self {
+        Self(bytes)
+    }
+
     /// Takes what a series needs, or refuses it.
     pub(crate) fn take(&mut self, span: &SeriesSpan) -> Result<(), StoreError> {
         let labels = span.labels.iter();

@@ -9,7 +9,8 @@ use std::ops::Range;
 
 use nodespy_model::{FastMap, SmallSort, label_key};
 use nodespy_store::{
-    Group, Matcher, Selection, StackId, Store, StoredFunction, Symbols, UnixSeconds, WINDOW_SECONDS,
+    Group, Matcher, SAMPLING_RATE, Selection, SeriesSpan, StackId, Store, StoredFunction, Symbols,
+    UnixSeconds, WINDOW_SECONDS,
 };
 use serde_json::{Value, json};
 
@@ -226,10 +227,10 @@ fn seen_instances(
 ) -> Result<(BTreeMap<Key, Seen>, usize), QueryError> {
     let time = &selection.time;
     let mut seen: BTreeMap<Key, Seen> = BTreeMap::new();
-    let spans = store.labels_where(time.clone(), &|span| {
-        span.service == selection.service && span.event == selection.event
-    })?;
-    for span in spans {
+    let is_meant =
+        |span: &SeriesSpan| span.service == selection.service && span.event == selection.event;
+    let keys = [INSTANCE, label_key::VERSION, SAMPLING_RATE];
+    for span in store.labels_of(time.clone(), &is_meant, &keys)? {
         let label = |key: &str| span.labels.get(key).unwrap_or_default().to_owned();
         // Versions of which nothing but rollups is left have no instances.
         let name = label(INSTANCE);

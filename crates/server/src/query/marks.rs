@@ -203,11 +203,11 @@ pub(super) fn with_marked_versions(
     Ok(selection)
 }
 
-/// The series of the event of a service.
+/// The series of the event of a service, with the labels of [`PROCESS`].
 fn spans_of(store: &dyn Store, selection: &Selection) -> Result<Vec<SeriesSpan>, StoreError> {
-    store.labels_where(selection.time.clone(), &|span| {
-        span.service == selection.service && span.event == selection.event
-    })
+    let is_meant =
+        |span: &SeriesSpan| span.service == selection.service && span.event == selection.event;
+    store.labels_of(selection.time.clone(), &is_meant, &PROCESS)
 }
 
 /// What a label is among series, each value once.

@@ -354,6 +354,31 @@ fn what_cannot_be_compared_hides_no_regression_of_others() {
     );
 }
 
+/// One damaged block failed the question for every service, and webhooks with it.
+#[test]
+fn damage_of_one_service_hides_no_regression_of_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let slower = fleet(12, 1.5, 13);
+    let other = Fleet {
+        service: "damaged",
+        ..fleet(3, 1.0, 14)
+    };
+    let path = folder.path().join("store");
+    let store = store_of(&path, &[other.batch(), slower.batch()]);
+    let sql = "UPDATE recent SET block = x'ffffff' WHERE scope =
+        (SELECT id FROM scope WHERE service = 'damaged')";
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    assert!(connection.execute(sql, []).unwrap() > 0);
+    let found = regressions(&store, None, START..END, &RegressionOptions::default()).unwrap();
+    let of = |service: &str| found.iter().find(|it| it.service == service).unwrap();
+    assert_eq!(names(&of("shop").slower), [slower.program.changed().0]);
+    let remarks = &of("damaged").remarks;
+    assert!(
+        remarks[0].starts_with("no verdict: the store is damaged"),
+        "{remarks:?}"
+    );
+}
+
 /// What is stored of a fleet of which another version, which did not last, was there for three minutes before the later one.
 fn with_rollback(fleet: &Fleet) -> Batch {
     let mut batch = fleet.batch();

@@ -19,7 +19,7 @@ type RollupKey = (String, i64);
 /// How many counts of a series are put into one block: a few more than that take 25 MiB while it is made.
 const MAX_ENTRIES: usize = 1 << 20;
 /// How many stacks and roles are summed up before they are written, and how many the hour of a version keeps at most.
-const MAX_KEYS: usize = 1 << 21;
+pub(super) const MAX_KEYS: usize = 1 << 21;
 
 /// Compacts hours that ended before `time`, an hour of a scope at a time: writers wait for so long only.
 pub(super) fn compact(connection: &mut Connection, time: UnixSeconds) -> Result<(), StoreError> {

@@ -4,9 +4,12 @@
 //! names that it does not need are deleted in short transactions. Whoever appends meanwhile notes the stacks that it counts in
 //! `spared`: they are not deleted. Frames and functions are looked for in stacks and frames that were added since.
 
+use std::collections::BTreeSet;
+
 use nodespy_model::{FastMap, FastSet};
 use rusqlite::{Connection, Row, Transaction, TransactionBehavior, params};
 
+use super::compact::MAX_KEYS;
 use super::{note, noted};
 use crate::block::{self, Key, Numbers};
 use crate::error::StoreError;
@@ -50,7 +53,7 @@ pub(super) fn sweep(connection: &mut Connection, cut: i64) -> Result<(), StoreEr
     let Some(mut sweep) = Sweep::begin(connection, cut)? else {
         return Ok(());
     };
-    let stacks = unused_stacks(sweep.connection)?;
+    let stacks = unused_stacks(sweep.connection, MAX_KEYS)?;
     if !stacks.is_empty() {
         if !sweep.delete_stacks(&stacks)? {
             return Ok(());
@@ -159,8 +162,9 @@ struct UnusedStack {
     hash: Option<Vec<u8>>,
 }
 
-/// Stacks that no window, hour or rollup counts, the latest first: none is left without what it begins like.
-fn unused_stacks(connection: &Connection) -> Result<Vec<UnusedStack>, StoreError> {
+/// Stacks that no window, hour or rollup counts, the latest first: none is left without what it begins like. A rollup keeps so many
+/// stacks and roles at most.
+fn unused_stacks(connection: &Connection, max_keys: usize) -> Result<Vec<UnusedStack>, StoreError> {
     let transaction = connection.unchecked_transaction()?;
     let mut used: FastSet<u32> = FastSet::default();
     let mut mark = |key: Key| {
@@ -169,10 +173,28 @@ fn unused_stacks(connection: &Connection) -> Result<Vec<UnusedStack>, StoreError
     each_blob(&transaction, "SELECT block FROM recent", |bytes| {
         block::decode_window(bytes, |key, _| mark(key))
     })?;
-    // Whatever hours count is in the rollup of the same hour.
-    each_blob(&transaction, "SELECT sums FROM rollup", |bytes| {
-        block::decode_sums(bytes, |key, _| mark(key))
-    })?;
+    // Whatever hours count is in the rollup of the same hour, unless that had too many stacks for all of them.
+    let mut statement = transaction.prepare("SELECT scope, hour, sums FROM rollup")?;
+    let mut rows = statement.query([])?;
+    let mut cut_hours: BTreeSet<[i64; 2]> = BTreeSet::new();
+    while let Some(row) = rows.next()? {
+        let mut keys = 0;
+        block::decode_sums(row.get_ref(2)?.as_blob()?, |key, _| {
+            keys += 1;
+            mark(key);
+        })?;
+        if keys >= max_keys {
+            cut_hours.insert([row.get(0)?, row.get(1)?]);
+        }
+    }
+    let mut statement =
+        transaction.prepare("SELECT sums FROM hour WHERE scope = ? AND hour = ?")?;
+    for hour in cut_hours {
+        let mut rows = statement.query(hour)?;
+        while let Some(row) = rows.next()? {
+            block::decode_sums(row.get_ref(0)?.as_blob()?, |key, _| mark(key))?;
+        }
+    }
     let mut unused = Vec::new();
     let mut statement = transaction.prepare("SELECT id, base FROM stack ORDER BY id DESC")?;
     let mut rows = statement.query([])?;
@@ -380,7 +402,7 @@ mod tests {
         let stacks = ["a", "ab", "abc", "xy", "pq", "pqr"];
         let (mut keeper, mut writer) = emptied(&folder.path().join("store"), &stacks);
         let mut sweep = Sweep::begin(&mut keeper.connection, 0).unwrap().unwrap();
-        let unused = unused_stacks(sweep.connection).unwrap();
+        let unused = unused_stacks(sweep.connection, MAX_KEYS).unwrap();
         assert_eq!(unused.len(), stacks.len());
         // One that is known and not named again, and a new one that begins like one that is to go.
         let mut again = seen(10, &["abc"]);
@@ -409,12 +431,36 @@ mod tests {
         keeper.check().unwrap();
     }
 
+    /// They were deleted, and hours that still counted them could not be read.
+    #[test]
+    fn names_that_a_rollup_had_no_room_for_stay_as_long_as_hours_count_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = SqliteStore::open(&folder.path().join("store"), OpenMode::Write).unwrap();
+        store.append(&seen(0, &["a", "b", "c"])).unwrap();
+        store.compact(HOUR_SECONDS).unwrap();
+        let connection = &store.connection;
+        let sums: Vec<u8> = connection
+            .query_row("SELECT sums FROM rollup", [], |row| row.get(0))
+            .unwrap();
+        let mut kept = Vec::new();
+        block::decode_sums(&sums, |key, count| kept.push((key, count))).unwrap();
+        kept.pop();
+        let cut = block::encode_sums(&kept).unwrap();
+        connection
+            .execute("UPDATE rollup SET sums = ?", [cut])
+            .unwrap();
+        let unused = || unused_stacks(connection, 2).unwrap().len();
+        assert_eq!(unused(), 0);
+        connection.execute("DELETE FROM hour", []).unwrap();
+        assert_eq!(unused(), 1);
+    }
+
     #[test]
     fn a_sweep_ends_where_another_one_begins() {
         let folder = tempfile::tempdir().unwrap();
         let (mut keeper, mut other) = emptied(&folder.path().join("store"), &["a", "b"]);
         let mut sweep = Sweep::begin(&mut keeper.connection, 0).unwrap().unwrap();
-        let unused = unused_stacks(sweep.connection).unwrap();
+        let unused = unused_stacks(sweep.connection, MAX_KEYS).unwrap();
         assert!(Sweep::begin(&mut other.connection, 0).unwrap().is_none());
         let second = Sweep::begin(&mut other.connection, INTERVAL).unwrap();
         assert!(!sweep.delete_stacks(&unused).unwrap());

@@ -6,7 +6,9 @@ use nodespy_analysis::{
     Basis, CompareOptions, Comparison, FunctionChange, RunCosts, Verdict, compare,
 };
 use nodespy_model::{About, EventType, Profile, WeightUnit, label_key};
-use nodespy_store::{CPU_EVENT, Selection, Store, UnixSeconds, WINDOW_SECONDS, profile_of};
+use nodespy_store::{
+    CPU_EVENT, Selection, Store, StoreError, UnixSeconds, WINDOW_SECONDS, profile_of,
+};
 
 use super::super::marks::PROCESS;
 use super::super::requests::{Charged, cost_of_request, divide_by_requests};
@@ -17,6 +19,9 @@ use super::{Deployment, Exposure, Instance, Pair, RegressionOptions, RequestCost
 
 /// More runs than this a side make no verdict surer, and a merge each.
 const MAX_INSTANCES: usize = 64;
+
+/// How many stacks all runs of a comparison have together at most: some 100 bytes each.
+const MAX_STACKS: usize = 1 << 22;
 
 /// What the versions of a service are judged by.
 pub(super) struct Judge<'a> {
@@ -72,19 +77,11 @@ impl Judge<'_> {
             ));
         }
         let mut deployment = Deployment {
-            service: self.service.to_owned(),
-            version: pair.after.clone(),
-            before_version: pair.before.clone(),
-            first: pair.first,
             is_concurrent,
             instances: sides.each_ref().map(Vec::len),
-            smallest_seen: None,
             remarks,
             compared,
-            exposure: Exposure::Functions,
-            request: None,
-            slower: Vec::new(),
-            gone: Vec::new(),
+            ..self.deployment(pair)
         };
         if !is_enough(&sides) {
             deployment.remarks = vec![too_few(&sides, self.options)];
@@ -98,6 +95,33 @@ impl Judge<'_> {
             filled => filled?,
         }
         Ok(deployment)
+    }
+
+    /// Of which nothing is known yet.
+    fn deployment(&self, pair: &Pair) -> Deployment {
+        Deployment {
+            service: self.service.to_owned(),
+            version: pair.after.clone(),
+            before_version: pair.before.clone(),
+            first: pair.first,
+            is_concurrent: false,
+            instances: [0; 2],
+            smallest_seen: None,
+            remarks: Vec::new(),
+            compared: together(pair, self.options.warm_up),
+            exposure: Exposure::Functions,
+            request: None,
+            slower: Vec::new(),
+            gone: Vec::new(),
+        }
+    }
+
+    /// Where what is stored of it can't be read.
+    pub(super) fn without_verdict(&self, pair: &Pair, why: &StoreError) -> Deployment {
+        Deployment {
+            remarks: vec![format!("no verdict: {why}")],
+            ..self.deployment(pair)
+        }
     }
 
     /// Says what is slower, and whether that can be sure.
@@ -182,9 +206,10 @@ impl Judge<'_> {
     }
 
     fn sides(&self, pair: &Pair, times: &[Range<UnixSeconds>; 2]) -> Result<Sides, QueryError> {
+        let mut room = MAX_STACKS;
         Ok([
-            self.runs(&pair.before, &times[0])?,
-            self.runs(&pair.after, &times[1])?,
+            self.runs(&pair.before, &times[0], &mut room)?,
+            self.runs(&pair.after, &times[1], &mut room)?,
         ])
     }
 
@@ -229,7 +254,12 @@ impl Judge<'_> {
     }
 
     /// The instances of a version in a range of time, each without its warm-up.
-    fn runs(&self, version: &str, time: &Range<UnixSeconds>) -> Result<Vec<Run>, QueryError> {
+    fn runs(
+        &self,
+        version: &str,
+        time: &Range<UnixSeconds>,
+        room: &mut usize,
+    ) -> Result<Vec<Run>, QueryError> {
         let mut runs = Vec::new();
         for instance in self.instances.iter().filter(|it| it.version == version) {
             let span = &instance.span;
@@ -239,7 +269,7 @@ impl Judge<'_> {
             if runs.len() >= MAX_INSTANCES || is_short {
                 continue;
             }
-            runs.extend(self.run(instance, start..end)?);
+            runs.extend(self.run(instance, start..end, room)?);
         }
         Ok(runs)
     }
@@ -249,6 +279,7 @@ impl Judge<'_> {
         &self,
         instance: &Instance,
         time: Range<UnixSeconds>,
+        room: &mut usize,
     ) -> Result<Option<Run>, QueryError> {
         let span = &instance.span;
         let mut selection = Selection::new(self.service, CPU_EVENT, time.clone());
@@ -264,6 +295,8 @@ impl Judge<'_> {
         if stacks.iter().all(|stack| stack.weight == 0) {
             return Ok(None);
         }
+        *room = (room.checked_sub(stacks.len()))
+            .ok_or(StoreError::Refused("its instances have too many stacks"))?;
         let ids: Vec<_> = stacks.iter().map(|stack| stack.stack).collect();
         let symbols = self.store.stacks(&ids)?;
         // It tells how many samples there are, and with that which functions have enough.

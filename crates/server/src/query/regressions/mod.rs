@@ -13,12 +13,12 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use nodespy_analysis::FunctionChange;
-use nodespy_model::SmallSort;
-use nodespy_store::{CPU_EVENT, SeriesSpan, Store, UnixSeconds, WINDOW_SECONDS};
+use nodespy_model::{SmallSort, label_key};
+use nodespy_store::{CPU_EVENT, SAMPLING_RATE, SeriesSpan, Store, UnixSeconds, WINDOW_SECONDS};
 
-use super::QueryError;
 use super::marks::{PROCESS, Versions};
 use super::sampling::weight_of_sample;
+use super::{INSTANCE, QueryError};
 use judge::Judge;
 
 pub use json::regressions_json;
@@ -26,6 +26,15 @@ pub(crate) use json::{link, regression_json};
 
 /// How many deployments of a service are judged, the latest first.
 const MAX_DEPLOYMENTS: usize = 20;
+
+/// The labels that are read: a week of processes is a lot, and what else they are tagged with is most of it.
+const LABELS: [&str; 5] = [
+    label_key::VERSION,
+    INSTANCE,
+    label_key::STARTED,
+    label_key::NODE,
+    SAMPLING_RATE,
+];
 
 /// How versions are compared.
 #[derive(Debug, Clone)]
@@ -142,9 +151,9 @@ pub fn regressions(
 ) -> Result<Vec<Deployment>, QueryError> {
     let end = time.end.min(options.until);
     let reach = time.start.saturating_sub(compared::REACH + options.horizon)..end;
-    let mut spans = store.labels_where(reach.clone(), &|span| {
-        span.event == CPU_EVENT && service.is_none_or(|it| it == span.service)
-    })?;
+    let is_meant =
+        |span: &SeriesSpan| span.event == CPU_EVENT && service.is_none_or(|it| it == span.service);
+    let mut spans = store.labels_of(reach.clone(), &is_meant, &LABELS)?;
     for span in &mut spans {
         span.last = span.last.min(options.until.saturating_sub(WINDOW_SECONDS));
     }
@@ -164,7 +173,15 @@ pub fn regressions(
             options,
         };
         for pair in deployments(&instances, &time, options) {
-            found.push(judge.judge(&pair)?);
+            let judged = match judge.judge(&pair) {
+                // Others can be judged all the same.
+                Err(QueryError::Store(error)) if error.is_of_data() => {
+                    log::warn!("{service} {} is not judged: {error}", pair.after);
+                    judge.without_verdict(&pair, &error)
+                }
+                judged => judged?,
+            };
+            found.push(judged);
         }
     }
     found.small_sort_by_key(|deployment| std::cmp::Reverse(deployment.first));
