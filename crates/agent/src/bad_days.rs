@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 use std::sync::mpsc::Receiver;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nodespy_capture::unix_now;
 use nodespy_model::{Labels, ThreadRole, WeightUnit};
@@ -15,6 +15,7 @@ use nodespy_store::{
 
 use crate::destination::Destination;
 use crate::spool::Spool;
+use crate::spool::tests::open_again;
 use crate::test_receiver::{LONG, Received, client, receiver, wait_for, writers};
 
 const CHILD: &str = "NODESPY_AGENT_FULL_DISK";
@@ -135,10 +136,11 @@ fn windows_of_a_time_to_come_are_kept_until_it_is_there() {
     let early = "422 Unprocessable Content\r\nRetry-After: 2";
     let (url, received) = server(&[early, early, "200 OK"]);
     let spool = Spool::open(folder.path(), 1 << 20).unwrap();
-    let (writers, counters, lines) = writers(Destination::server(client(&url), spool));
+    // All wait from the start: a disk that is slow to sync takes no part.
     for start in [5000, 5010, 20] {
-        writers.write(batch(start));
+        spool.push(&batch_to_bytes(&batch(start)), 1).unwrap();
     }
+    let (writers, counters, lines) = writers(Destination::server(client(&url), spool));
     let requests: Vec<Received> = (0..5)
         .map(|_| received.recv_timeout(LONG).unwrap())
         .collect();
@@ -187,15 +189,7 @@ fn otlp_receivers_get_what_waited_from_the_start() {
     spool.push(&batch_to_bytes(&batch(70)), 1).unwrap();
     drop(spool);
     let (url, received) = server(&["503 Service Unavailable", "200 OK"]);
-    // A child that another test forks in this moment holds the lock until it runs its program.
-    let until = Instant::now() + LONG;
-    let spool = loop {
-        match Spool::open(folder.path(), 1 << 20) {
-            Ok(spool) => break spool,
-            Err(error) => assert!(Instant::now() < until, "{error}"),
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    };
+    let spool = open_again(folder.path(), 1 << 20);
     let (writers, counters, _) = writers(Destination::otlp(client(&url), spool));
     let first = received.recv_timeout(LONG).unwrap().body;
     let second = received.recv_timeout(LONG).unwrap().body;

@@ -248,6 +248,20 @@ fn private() -> OpenOptions {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::test_receiver::LONG;
+
+    /// The spool of a folder that was in use until now. A child that another test forks in this moment holds the lock until it
+    /// runs its program.
+    pub(crate) fn open_again(folder: &Path, max_bytes: u64) -> Spool {
+        let until = Instant::now() + LONG;
+        loop {
+            match Spool::open(folder, max_bytes) {
+                Ok(spool) => return spool,
+                Err(error) => assert!(Instant::now() < until, "{error}"),
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
 
     fn contents(spool: &Spool) -> Vec<Vec<u8>> {
         std::iter::from_fn(|| {
@@ -269,7 +283,7 @@ pub(crate) mod tests {
         drop(spool);
         // What a kill in the middle of a write leaves behind.
         fs::write(folder.path().join(UNFINISHED), "hal").unwrap();
-        let spool = Spool::open(folder.path(), 1000).unwrap();
+        let spool = open_again(folder.path(), 1000);
         let backlog = spool.backlog();
         assert_eq!((backlog.windows, backlog.bytes), (6, 11));
         spool.push(b"four", 1).unwrap();

@@ -33,6 +33,8 @@ pub(crate) fn receiver(answers: Vec<(&'static str, Vec<u8>)>) -> (String, Receiv
         for (number, connection) in listener.incoming().enumerate() {
             let mut connection = connection.unwrap();
             let request = read(&mut BufReader::new(connection.try_clone().unwrap()));
+            // Before the answer: what is counted by then can be looked at.
+            let _ = sender.send(request);
             let (head, body) = &answers[number.min(answers.len() - 1)];
             if !head.is_empty() {
                 let length = body.len();
@@ -40,7 +42,6 @@ pub(crate) fn receiver(answers: Vec<(&'static str, Vec<u8>)>) -> (String, Receiv
                 connection.write_all(answer.as_bytes()).unwrap();
                 connection.write_all(body).unwrap();
             }
-            let _ = sender.send(request);
         }
     });
     (url, received)

@@ -182,7 +182,7 @@ fn names_stay_with_what_is_appended_beside_a_sweep() {
     };
     let days = 20;
     std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let writing = scope.spawn(|| {
             let mut writer = open();
             for number in 0..days {
                 for place in 0..40 {
@@ -193,13 +193,16 @@ fn names_stay_with_what_is_appended_beside_a_sweep() {
         let mut keeper = open();
         let mut cut = START;
         while cut < START + (days - 2) * day {
+            let is_written = writing.is_finished();
             let newest = keeper.newest_hours(u64::MAX, 1).unwrap();
             let until = newest.first().map_or(START, |hour| hour - HOUR_SECONDS);
             keeper.compact(until).unwrap();
             if until > cut + day {
                 cut += day;
                 keeper.drop_before(Detail::Rollups, cut).unwrap();
+                continue;
             }
+            assert!(!is_written, "the writer ended too early, at {until}");
         }
     });
     let store = open();
