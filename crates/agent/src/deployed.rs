@@ -8,13 +8,16 @@ use crate::window_times::CLOCK_SET;
 /// The label that tells the processes of a service apart for people: where it runs, and its pid there.
 pub const INSTANCE: &str = "instance";
 
+/// How many bytes the key of a label may have where it is sent.
+pub const MAX_KEY_BYTES: usize = 128;
+/// How many labels the user may give: the others of a process have room beside them.
+pub const MAX_GIVEN_LABELS: usize = 32;
+
 /// How much of a commit is part of a version.
 const COMMIT_LETTERS: usize = 7;
 
 /// The labels of a process: those that `record` takes, the version that is deployed, its instance, and what the user gave.
 pub(crate) fn labels_of(found: &Labels, host: &str, pid: u32, given: &Labels) -> Labels {
-    let mut labels = found.clone();
-    labels.set_if_any(label_key::VERSION, deployed_version(found));
     let pod = found.get(label_key::POD);
     let container = found.get(label_key::CONTAINER);
     let inner_pid = found.get(label_key::INNER_PID);
@@ -24,12 +27,26 @@ pub(crate) fn labels_of(found: &Labels, host: &str, pid: u32, given: &Labels) ->
         (None, Some(container)) => format!("{host}/{container}/{}", inner_pid.unwrap_or(&pid)),
         (None, None) => format!("{host}/{pid}"),
     };
-    labels.set(INSTANCE, instance);
-    for (key, value) in given.iter() {
-        labels.set(key, value);
-    }
+    let mut own = Labels::default();
+    own.set_if_any(label_key::VERSION, deployed_version(found));
+    own.set(INSTANCE, instance);
     let later = set_later(host, &pid);
+    let most = Labels::MAX.saturating_sub(later.iter().len());
+    let labels = first_of([given, &own, found], most);
     shortened(labels, MAX_LABEL_BYTES.saturating_sub(label_bytes(&later)))
+}
+
+/// The labels of all, of each key the first; where there are too many, those that come first. A server refuses long keys with all that is
+/// sent beside them.
+fn first_of(all: [&Labels; 3], most: usize) -> Labels {
+    let mut labels = Labels::default();
+    for (key, value) in all.into_iter().flat_map(Labels::iter) {
+        let is_new = labels.get(key).is_none() && labels.iter().len() < most;
+        if is_new && key.len() <= MAX_KEY_BYTES {
+            labels.set(key, value);
+        }
+    }
+    labels
 }
 
 /// What is set after the labels were shortened, at its longest: where a process runs by `batch_of`, the rate by what follows the
@@ -96,7 +113,7 @@ fn tag_of(image: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use nodespy_model::{About, EventType, Notes, Process, ProfileBuilder, Sample, Thread};
-    use nodespy_store::batch_of;
+    use nodespy_store::{batch_from_bytes, batch_of, batch_to_bytes};
 
     use super::*;
     use crate::window_times::WindowTimes;
@@ -176,6 +193,41 @@ mod tests {
         let sent = as_sent(&long_keys, &host);
         assert!(label_bytes(&sent) <= MAX_LABEL_BYTES);
         assert_eq!(sent.get(HOST), Some(&*host));
+    }
+
+    #[test]
+    fn what_is_set_later_has_room_among_many_labels() {
+        let numbered = |name: &str, number: usize| {
+            let mut labels = Labels::default();
+            (0..number).for_each(|it| labels.set(&format!("{name}-{it:0>2}"), "x"));
+            labels
+        };
+        let sent = as_sent(&numbered("found", Labels::MAX), "web-1");
+        assert_eq!(sent.iter().len(), Labels::MAX);
+        for key in [HOST, PID, SAMPLING_RATE, CLOCK_SET, INSTANCE] {
+            assert!(sent.get(key).is_some(), "{key}");
+        }
+        let given = numbered("given", MAX_GIVEN_LABELS);
+        let labels = labels_of(&numbered("found", Labels::MAX), "web-1", 77, &given);
+        let is_there = |(key, _): (&str, &str)| labels.get(key).is_some();
+        assert!(given.iter().all(is_there) && labels.get(INSTANCE).is_some());
+    }
+
+    /// The longest key that a server reads is the longest that is sent.
+    #[test]
+    fn keys_are_as_long_as_a_server_takes_them() {
+        let is_read = |key: &str| {
+            let mut labels = Labels::default();
+            labels.set(key, "x");
+            let mut batch = crate::bad_days::batch(0);
+            batch.series[0].labels = labels;
+            batch_from_bytes(&batch_to_bytes(&batch)).is_ok()
+        };
+        let (longest, longer) = ("k".repeat(MAX_KEY_BYTES), "k".repeat(MAX_KEY_BYTES + 1));
+        assert!(is_read(&longest) && !is_read(&longer));
+        let found = labels(&[(&longest, "x"), (&longer, "x")]);
+        let sent = labels_of(&found, "web-1", 77, &found);
+        assert!(sent.get(&longest).is_some() && sent.get(&longer).is_none());
     }
 
     fn labels(rows: &[(&str, &str)]) -> Labels {

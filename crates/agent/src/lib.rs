@@ -43,7 +43,7 @@ mod writer;
 
 pub use agent::{AgentEngine, AgentOptions, run};
 pub use counters::Written;
-pub use deployed::{INSTANCE, deployed_version};
+pub use deployed::{INSTANCE, MAX_GIVEN_LABELS, MAX_KEY_BYTES, deployed_version};
 pub use destination::Destination;
 pub use error::AgentError;
 pub use log_line::{Level, Log, LogLine};

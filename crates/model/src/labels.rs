@@ -50,8 +50,6 @@ pub mod label_key {
     pub const WAIT: &str = "wait";
 }
 
-/// The longest value that is kept.
-const LONGEST_VALUE_CHARS: usize = 512;
 /// The labels of a process or a sample, by key.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Labels {
@@ -61,6 +59,8 @@ pub struct Labels {
 impl Labels {
     /// How many there can be; more are left out.
     pub const MAX: usize = 64;
+    /// How many characters of a value are kept.
+    pub const MAX_VALUE_CHARS: usize = 512;
     pub(crate) const EMPTY: Self = Self { rows: Vec::new() };
 
     /// Sets a label, made safe to show; an empty value is none.
@@ -69,7 +69,10 @@ impl Labels {
     }
 
     fn set_text(&mut self, key: &str, value: &str) {
-        let value: String = printable(value).chars().take(LONGEST_VALUE_CHARS).collect();
+        let value: String = printable(value)
+            .chars()
+            .take(Self::MAX_VALUE_CHARS)
+            .collect();
         let key = printable(key).into_owned();
         match self.rows.binary_search_by(|(known, _)| known.cmp(&key)) {
             _ if value.is_empty() || key.is_empty() => {}
@@ -144,7 +147,7 @@ mod tests {
     fn neither_values_nor_their_number_are_endless() {
         let mut labels = Labels::default();
         labels.set("long", "x".repeat(100_000));
-        assert_eq!(labels.get("long").unwrap().len(), LONGEST_VALUE_CHARS);
+        assert_eq!(labels.get("long").unwrap().len(), Self::MAX_VALUE_CHARS);
         (0..1000).for_each(|number| labels.set(&number.to_string(), "x"));
         assert_eq!(labels.iter().len(), Labels::MAX);
     }

@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use nodespy_agent::MAX_KEY_BYTES;
 use nodespy_analysis::{parse_bytes, parse_seconds};
+use nodespy_model::{Labels, printable};
 
 /// What rows are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -155,10 +157,23 @@ pub(super) fn parse_age(text: &str) -> Result<Duration, String> {
 /// `key=value`.
 pub(super) fn parse_label(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').unwrap_or((text, ""));
-    match key.trim().is_empty() || value.trim().is_empty() {
-        true => Err(format!("{text:?} is not KEY=VALUE")),
-        false => Ok((key.trim().to_owned(), value.trim().to_owned())),
+    let (key, value) = (key.trim(), value.trim());
+    if key.is_empty() || value.is_empty() {
+        return Err(format!("{text:?} is not KEY=VALUE"));
     }
+    // As it is sent.
+    let key_bytes = printable(key).len();
+    if key_bytes > MAX_KEY_BYTES {
+        let why = format!("the key has {key_bytes} bytes, and {MAX_KEY_BYTES} are taken");
+        return Err(why);
+    }
+    let value_chars = value.chars().count();
+    if value_chars > Labels::MAX_VALUE_CHARS {
+        let most = Labels::MAX_VALUE_CHARS;
+        let why = format!("the value has {value_chars} characters, and {most} are kept");
+        return Err(why);
+    }
+    Ok((key.to_owned(), value.to_owned()))
 }
 
 /// How the requests of processes are counted, one setting of it.
@@ -244,6 +259,12 @@ mod tests {
         let label = ("env".to_owned(), "a=b".to_owned());
         assert_eq!(parse_label("env=a=b"), Ok(label));
         assert!(parse_label("env").is_err() && parse_label("=x").is_err());
+        // A server refuses a longer key, and all that is sent with it.
+        let longest = format!("{}={}", "k".repeat(128), "v".repeat(512));
+        assert!(parse_label(&longest).is_ok());
+        let long_key = format!("k{longest}");
+        assert!(parse_label(&long_key).unwrap_err().contains("129 bytes"));
+        assert!(parse_label(&format!("{longest}v")).is_err());
     }
 
     #[test]

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use nodespy_agent::{
-    AgentEngine, AgentOptions, Destination, LogLine, RequestOptions, Spool, Status,
+    AgentEngine, AgentOptions, Destination, LogLine, MAX_GIVEN_LABELS, RequestOptions, Spool,
+    Status,
 };
 use nodespy_capture::{catch_interrupts, unix_now};
 use nodespy_http::{Client, ClientOptions};
@@ -38,6 +39,7 @@ pub(crate) fn run(arguments: &AgentArgs) -> anyhow::Result<ExitCode> {
     };
     let arguments = with_file.as_deref().unwrap_or(arguments);
     let requests = request_options(&arguments.requests)?;
+    let labels = given_labels(arguments)?;
     check_engine(arguments)?;
     if arguments.check_config {
         warn_of_clear_tokens(&remotes(arguments)?);
@@ -53,10 +55,6 @@ pub(crate) fn run(arguments: &AgentArgs) -> anyhow::Result<ExitCode> {
         false => privileges::keep_for_processes(Extra::default()),
     }
     let destinations = destinations(arguments)?;
-    let mut labels = Labels::default();
-    for (key, value) in &arguments.label {
-        labels.set(key, value);
-    }
     let options = AgentOptions {
         engine: match arguments.engine {
             AgentEngineArg::Auto => AgentEngine::Auto,
@@ -101,6 +99,21 @@ pub(crate) fn run(arguments: &AgentArgs) -> anyhow::Result<ExitCode> {
         ));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What the user gives every process.
+fn given_labels(arguments: &AgentArgs) -> Result<Labels, Failure> {
+    let mut labels = Labels::default();
+    for (key, value) in &arguments.label {
+        labels.set(key, value);
+    }
+    let given = labels.iter().len();
+    match given > MAX_GIVEN_LABELS {
+        true => Err(Failure::Usage(format!(
+            "{given} labels are given, and {MAX_GIVEN_LABELS} are taken: a process has others too"
+        ))),
+        false => Ok(labels),
+    }
 }
 
 /// V8's profiler knows nothing of what it costs, and has one rate.

@@ -570,6 +570,12 @@ fn settings_in_a_file_are_checked_with_their_lines() {
     check(&["--engine", "perf"]).expect_code(0);
     std::fs::write(&file, "engine = 'inspector'\n").unwrap();
     check(&[]).expect_code(0);
+    // What a server refuses in each batch.
+    std::fs::write(&file, format!("[label]\n{} = 'x'\n", "k".repeat(129))).unwrap();
+    check(&[]).expect_code(2).expect_stderr(&["129 bytes"]);
+    let many: String = (0..33).map(|it| format!("k{it} = 'x'\n")).collect();
+    std::fs::write(&file, format!("[label]\n{many}")).unwrap();
+    check(&[]).expect_code(2).expect_stderr(&["33 labels"]);
     // A token of the server is none of a collector.
     let token = folder.file("token");
     std::fs::write(&token, "writes-0123456789abcdef\n").unwrap();
