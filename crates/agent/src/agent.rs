@@ -8,7 +8,7 @@ use nodespy_capture::engine::Engine;
 use nodespy_capture::engines::inspector::CompanionCommand;
 use nodespy_capture::engines::perf_events::{CopiedAtSample, EventSpec, PerfEvents, PerfOptions};
 use nodespy_capture::target::{Target, Wanted};
-use nodespy_capture::{CaptureError, Children, Interrupts, monotonic_now, unix_now, with_causes};
+use nodespy_capture::{CaptureError, Children, Interrupts, monotonic_now, with_causes};
 use nodespy_model::{FastMap, FastSet, Labels, Nanoseconds};
 use nodespy_recorder::{
     Continuous, End, Limits, Live, LiveOptions, SampledShare, Subject, continuous_inspector, hold,
@@ -23,7 +23,7 @@ use crate::following::Following;
 use crate::log_line::{Level, Log, LogLine};
 use crate::requests::{RequestOptions, RequestReader};
 use crate::status::Status;
-use crate::wall_clock::WallClock;
+use crate::wall_clock::{Moment, WallClock};
 use crate::writer::{Writers, written};
 
 const SECOND: Nanoseconds = 1_000_000_000;
@@ -241,7 +241,7 @@ impl Agent<'_> {
             no_routes: true,
             max_overhead: options.max_overhead,
             continuous: Some(Continuous {
-                aligned_to: end_of_window(monotonic_now(), unix_now()).saturating_add(CUT_AFTER),
+                aligned_to: end_of_window(Moment::now()).saturating_add(CUT_AFTER),
                 judged_every: WINDOW_SECONDS * SECOND,
                 sampled,
             }),
@@ -324,9 +324,9 @@ fn sampled(rate_hz: u32, is_adaptive: bool) -> SampledShare {
 }
 
 /// When the window that goes on ends, by the monotonic clock.
-fn end_of_window(now: Nanoseconds, unix: Nanoseconds) -> Nanoseconds {
+fn end_of_window(now: Moment) -> Nanoseconds {
     let window = WINDOW_SECONDS * SECOND;
-    now.saturating_add(window - unix % window)
+    now.monotonic.saturating_add(window - now.unix % window)
 }
 
 #[cfg(test)]
@@ -343,7 +343,13 @@ mod tests {
 
     #[test]
     fn windows_end_at_multiples_of_ten_seconds() {
-        assert_eq!(end_of_window(5 * SECOND, 1_003 * SECOND), 12 * SECOND);
-        assert_eq!(end_of_window(5 * SECOND, 1_000 * SECOND), 15 * SECOND);
+        let end = |unix| {
+            end_of_window(Moment {
+                unix,
+                monotonic: 5 * SECOND,
+            })
+        };
+        assert_eq!(end(1_003 * SECOND), 12 * SECOND);
+        assert_eq!(end(1_000 * SECOND), 15 * SECOND);
     }
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use nodespy_capture::engines::EngineId;
 use nodespy_capture::target::{Target, describe};
-use nodespy_capture::{CaptureError, monotonic_now, unix_now, with_causes};
+use nodespy_capture::{CaptureError, monotonic_now, with_causes};
 use nodespy_model::{FastMap, FastSet, Labels, Nanoseconds, Process, Profile, label_key};
 use nodespy_recorder::{Observer, Paced, Pacing, Slice, Started};
 use nodespy_store::{OpenWindows, SAMPLING_RATE, batch_of};
@@ -14,7 +14,7 @@ use crate::deployed;
 use crate::log_line::{Level, Log, LogLine};
 use crate::requests::RequestReader;
 use crate::status::Status;
-use crate::wall_clock::WallClock;
+use crate::wall_clock::{Moment, WallClock};
 use crate::writer::Writers;
 
 const SECOND: Nanoseconds = 1_000_000_000;
@@ -94,7 +94,7 @@ impl Following<'_> {
     /// Sets the times of a slice and logs what is worth a line.
     fn settle_times(&mut self, profile: &mut Profile, slice: &Slice<'_>) -> Nanoseconds {
         // Both clocks now: naming a slice takes seconds where the machine is busy.
-        let start = self.clock.start(unix_now(), monotonic_now(), slice.started);
+        let start = self.clock.start(Moment::now(), slice.started);
         profile.about.started_unix = start.unix;
         if let Some(seconds) = start.step {
             (self.log)(&LogLine::new(Level::Warn, "clock was set").with("by_s", seconds));
@@ -187,7 +187,8 @@ impl Observer for Following<'_> {
         }
         let batch = batch_of(&profile);
         if let Some(requests) = self.requests {
-            requests.follow(&batch.series);
+            // V8 reports samples up to a minute late, also of processes that have ended.
+            requests.follow(&batch.series, |pid| self.sampled.contains_key(&pid));
         }
         self.open.add(batch);
         self.writers.write(self.open.take_ended(until / SECOND));

@@ -6,20 +6,14 @@
 use nodespy_model::Nanoseconds;
 use nodespy_store::{UnixSeconds, WINDOW_SECONDS};
 
+use crate::wall_clock::Moment;
+
 const SECOND: Nanoseconds = 1_000_000_000;
 const WINDOW: Nanoseconds = WINDOW_SECONDS * SECOND;
 /// Reads that are further apart say too little about when requests came.
 const MAX_GAP: Nanoseconds = 6 * WINDOW;
 /// By how much the time of day may differ from the monotonic clock between reads before it was set.
 const MAX_STEP: Nanoseconds = SECOND;
-
-/// A moment by both clocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Moment {
-    /// Since 1970.
-    pub(super) unix: Nanoseconds,
-    pub(super) monotonic: Nanoseconds,
-}
 
 /// What one process's counter has said so far.
 #[derive(Debug, Default)]

@@ -16,13 +16,14 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use nodespy_capture::target::{LocalListeners, Target};
-use nodespy_capture::{monotonic_now, unix_now};
+use nodespy_capture::unix_now;
 use nodespy_model::{FastMap, Nanoseconds, SmallSort, WeightUnit};
 use nodespy_store::{Batch, CPU_EVENT, PID, REQUESTS_EVENT, Series, UnixSeconds, WINDOW_SECONDS};
 
 use crate::log_line::{Level, Log, LogLine};
+use crate::wall_clock::Moment;
 use crate::writer::Writers;
-use meter::{Meter, Moment};
+use meter::Meter;
 
 const WINDOW: Nanoseconds = WINDOW_SECONDS * 1_000_000_000;
 /// How long a round of reads may take; those that were not read are the first of the next.
@@ -91,12 +92,14 @@ impl RequestReader {
         Self { wanted, thread }
     }
 
-    /// From now on the processes of these series are read, those of CPU time.
-    pub(crate) fn follow(&self, series: &[Series]) {
+    /// From now on the processes of these series are read, those of CPU time that are still running.
+    pub(crate) fn follow(&self, series: &[Series], is_running: impl Fn(u32) -> bool) {
         let mut wanted = self.wanted.series();
         for cpu in series.iter().filter(|series| series.event == CPU_EVENT) {
             let pid = cpu.labels.get(PID).and_then(|pid| pid.parse().ok());
-            let Some(pid) = pid else { continue };
+            let Some(pid) = pid.filter(|pid| is_running(*pid)) else {
+                continue;
+            };
             wanted.insert(
                 pid,
                 Series {
@@ -174,9 +177,9 @@ type Windows = Vec<(Series, UnixSeconds, u64)>;
 impl Reading {
     fn run(&mut self, writers: &Writers) {
         while !self.wanted.is_ending() {
-            let unix = unix_now();
-            let monotonic = monotonic_now();
-            let windows = self.round(Moment { unix, monotonic });
+            let now = Moment::now();
+            let unix = now.unix;
+            let windows = self.round(now);
             writers.write(batch_of(windows));
             // Just after a window has ended, so that what is read is about that window.
             let next = (unix / WINDOW + 1) * WINDOW;
@@ -406,7 +409,7 @@ mod tests {
         let (port, counter) = served();
         let (mut reading, reader, lines) = reading(port);
         let pid = std::process::id();
-        reader.follow(&[cpu_series(pid)]);
+        reader.follow(&[cpu_series(pid)], |_| true);
         let mut windows = Vec::new();
         for turn in 0..4 {
             windows.extend(reading.round(at(10 * turn)));
@@ -425,13 +428,16 @@ mod tests {
         assert!(lines.lock().unwrap().is_empty());
         reader.forget(pid);
         assert!(reading.round(at(40)).is_empty() && reading.processes.is_empty());
+        // Samples that come late do not put it back.
+        reader.follow(&[cpu_series(pid)], |_| false);
+        assert!(reading.round(at(50)).is_empty() && reading.processes.is_empty());
     }
 
     #[test]
     fn a_process_that_serves_nothing_is_said_once_and_asked_rarely() {
         let (_, _) = served();
         let (mut reading, reader, lines) = reading(1);
-        reader.follow(&[cpu_series(std::process::id())]);
+        reader.follow(&[cpu_series(std::process::id())], |_| true);
         for turn in 0..100 {
             assert!(reading.round(at(10 * turn)).is_empty());
         }
@@ -446,7 +452,7 @@ mod tests {
     fn a_counter_that_is_several_is_given_up() {
         let (port, counter) = served();
         let (mut reading, reader, lines) = reading(port);
-        reader.follow(&[cpu_series(std::process::id())]);
+        reader.follow(&[cpu_series(std::process::id())], |_| true);
         for turn in 0..20 {
             let of_worker = if turn % 2 == 0 { 1000 } else { 900 };
             counter.store(of_worker + turn, Ordering::Relaxed);
