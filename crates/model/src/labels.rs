@@ -147,7 +147,7 @@ mod tests {
     fn neither_values_nor_their_number_are_endless() {
         let mut labels = Labels::default();
         labels.set("long", "x".repeat(100_000));
-        assert_eq!(labels.get("long").unwrap().len(), Self::MAX_VALUE_CHARS);
+        assert_eq!(labels.get("long").unwrap().len(), Labels::MAX_VALUE_CHARS);
         (0..1000).for_each(|number| labels.set(&number.to_string(), "x"));
         assert_eq!(labels.iter().len(), Labels::MAX);
     }
