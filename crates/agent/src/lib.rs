@@ -28,6 +28,7 @@ mod parts;
 mod pushes;
 mod pyroscope;
 mod receiver;
+mod refused_series;
 #[cfg(test)]
 mod refused_windows;
 mod requests;

@@ -93,7 +93,7 @@ impl Parca {
             Ok(reply) => verdict(&reply, windows),
             Err(error) => not_reached(&error),
         };
-        if matches!(verdict, Verdict::Refused(_)) && windows > 1 {
+        if matches!(verdict, Verdict::Refused(_)) && windows > 1 && self.progress.may_split() {
             let later = filled.split_off();
             let wait = self.send_request(filled);
             return wait.or_else(|| self.send_request(later));
@@ -103,6 +103,10 @@ impl Parca {
 }
 
 impl Receiver for Parca {
+    fn begin(&mut self, file: u64) {
+        self.progress.begin(file);
+    }
+
     fn send(&mut self, batch: &Batch) -> Verdict {
         let names = Names::new(&batch.symbols);
         let mut filling = Filling::default();

@@ -5,6 +5,7 @@ use nodespy_http::Client;
 use nodespy_model::{Contents, Labels, Profile, SmallSort, ThreadRole, WeightUnit};
 use nodespy_store::{
     Batch, CPU_EVENT, Count, REQUESTS_EVENT, Series, StoredFrame, StoredFunction, Symbols, Window,
+    batch_to_bytes,
 };
 use prost::Message;
 
@@ -17,7 +18,7 @@ use crate::test_receiver::{LONG, client, receiver, wait_for, writers};
 const START: u64 = 1_700_000_000;
 
 /// Ten seconds of two services: one busy in a function and in libuv's pool, one in another function.
-fn batch() -> Batch {
+pub(crate) fn batch() -> Batch {
     let function = |name: &str, line| StoredFunction {
         name: name.to_owned(),
         file: "/app/main.js".to_owned(),
@@ -297,4 +298,57 @@ fn otlp_receivers_get_what_was_sampled() {
     assert_eq!(names.filter(|it| it.name == "parseOrders").count(), 1);
     wait_for("what was counted", || counters.written().windows == 2);
     writers.finish();
+}
+
+/// Then its address may be that of something else.
+#[test]
+fn parca_that_refuses_everything_is_not_asked_about_each_window() {
+    let folder = tempfile::tempdir().unwrap();
+    let (url, received) = receiver(vec![grpc_reply(3, "no")]);
+    let spool = Spool::open(folder.path(), 1 << 20).unwrap();
+    let (writers, counters, _) = writers(Destination::parca(client(&url), spool));
+    let mut many = batch();
+    let shop = many.windows.remove(0);
+    many.windows = (0..300)
+        .map(|number| Window {
+            start: START + 10 * number,
+            ..shop.clone()
+        })
+        .collect();
+    writers.write(many);
+    wait_for("what was counted", || counters.written().dropped == 300);
+    writers.finish();
+    assert_eq!(received.try_iter().count(), 257);
+}
+
+/// Windows of a time to come let others go first; what Pyroscope has of theirs by then is not sent again.
+#[test]
+fn pyroscope_gets_nothing_twice_for_a_window_that_waits() {
+    let folder = tempfile::tempdir().unwrap();
+    let (url, received) = receiver(vec![
+        ("200 OK", Vec::new()),
+        ("422 Unprocessable Content\r\nRetry-After: 1", Vec::new()),
+        ("200 OK", Vec::new()),
+    ]);
+    let spool = Spool::open(folder.path(), 1 << 20).unwrap();
+    let mut other = batch();
+    other.windows.iter_mut().for_each(|it| it.start += 10);
+    for batch in [batch(), other] {
+        spool.push(&batch_to_bytes(&batch), 2).unwrap();
+    }
+    let (writers, counters, _) = writers(Destination::pyroscope(client(&url), spool));
+    wait_for("what was counted", || counters.written().windows == 4);
+    writers.finish();
+    let sent: Vec<_> = received
+        .try_iter()
+        .map(|it| {
+            let is_shop = it.target.contains("&name=shop%7B");
+            (is_shop, it.target.contains("&from=1700000000&"))
+        })
+        .collect();
+    let first = [(true, true), (false, true)];
+    assert_eq!(
+        sent,
+        [first[0], first[1], (true, false), (false, false), first[1]]
+    );
 }

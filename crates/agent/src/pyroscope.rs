@@ -44,6 +44,10 @@ impl Pyroscope {
 }
 
 impl Receiver for Pyroscope {
+    fn begin(&mut self, file: u64) {
+        self.progress.begin(file);
+    }
+
     fn send(&mut self, batch: &Batch) -> Verdict {
         let names = Names::new(&batch.symbols);
         for window in &batch.windows {

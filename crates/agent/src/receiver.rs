@@ -22,6 +22,11 @@ pub(crate) enum Verdict {
         /// How long it wants to be left alone.
         after: Option<Duration>,
     },
+    /// It failed with this one; it may do so with others, or until it is set right.
+    Failed {
+        why: String,
+        after: Option<Duration>,
+    },
     /// Its windows are of a time to come there; others may not be.
     TooEarly {
         why: String,
@@ -34,6 +39,9 @@ pub(crate) enum Verdict {
 
 /// Somebody who takes windows.
 pub(crate) trait Receiver: Send {
+    /// What is sent next is of this file, as far as it is not settled.
+    fn begin(&mut self, _file: u64) {}
+
     /// Sends a batch and waits for what becomes of it.
     fn send(&mut self, batch: &Batch) -> Verdict;
 
@@ -52,6 +60,10 @@ pub(crate) fn verdict_of(reply: &Reply) -> Verdict {
             after,
         },
         (400 | 413 | 415 | 422, _) => Verdict::Refused(reply.text()),
+        (500, after) => Verdict::Failed {
+            why: reply.text(),
+            after,
+        },
         _ => Verdict::Later {
             why: reply.text(),
             after: reply.retry_after,
@@ -153,7 +165,8 @@ mod tests {
             ..reply(422)
         };
         assert!(matches!(verdict_of(&for_good), Verdict::Refused(_)));
-        for status in [302, 401, 403, 404, 429, 500, 503, 507] {
+        assert!(matches!(verdict_of(&reply(500)), Verdict::Failed { .. }));
+        for status in [302, 401, 403, 404, 429, 502, 503, 507] {
             let Verdict::Later { after, .. } = verdict_of(&reply(status)) else {
                 panic!("{status} is not for good");
             };

@@ -83,8 +83,8 @@ fn a_window_that_a_server_refuses_costs_no_other() {
     let (writers, counters, lines) = writers(Destination::server(client(&url), spool));
     writers.write(batch_of(&["a", "b", "c", "d"], 10));
     writers.write(batch_of(&["a", "b"], 20));
-    let sent = services(&received, 7);
-    assert_eq!(sent, ["a b c d", "a b", "a", "b", "b", "c d", "a b"]);
+    let sent = services(&received, 8);
+    assert_eq!(sent, ["a b c d", "a b", "a", "b", "b", "c d", "a", "b"]);
     wait_for("what was counted", || {
         let written = counters.written();
         (written.windows, written.dropped, written.retries) == (5, 1, 1)
@@ -105,13 +105,48 @@ fn a_server_that_refuses_everything_is_not_asked_about_each_window() {
     let names: Vec<String> = (0..1000).map(|it| format!("service-{it}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     writers.write(batch_of(&names, 10));
-    wait_for("what was counted", || counters.written().dropped == 1000);
+    writers.write(batch_of(&names, 20));
+    wait_for("what was counted", || counters.written().dropped == 2000);
     writers.finish();
     for _ in 0..257 {
         received.recv_timeout(LONG).unwrap();
     }
+    // The next one is tried as a whole.
+    assert_eq!(services(&received, 1), [names.join(" ")]);
     assert_eq!(received.try_iter().count(), 0);
     let lines = lines.lock().unwrap();
-    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert_eq!(lines.len(), 2, "{lines:?}");
     assert!(lines[0].contains("windows=1000") && lines[0].contains("service-4 and others"));
+}
+
+/// As where a server has as many series as it takes, and then fewer.
+#[test]
+fn series_that_were_refused_lately_are_tried_apart_from_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = "422 Unprocessable Content";
+    let ok = "200 OK";
+    let answers = [
+        refused, ok, refused, refused, ok, refused, ok, refused, ok, ok, ok,
+    ];
+    let (url, received) = receiver(answers.map(|it| (it, Vec::new())).into());
+    let spool = Spool::open(folder.path(), 1 << 20).unwrap();
+    let (writers, counters, _) = writers(Destination::server(client(&url), spool));
+    for start in [10, 20, 30, 40, 50] {
+        let services = match start {
+            10 => ["a", "b"].as_slice(),
+            20 => &["a", "c"],
+            _ => &["a", "b", "c"],
+        };
+        writers.write(batch_of(services, start));
+    }
+    let sent = services(&received, 11);
+    let expected = [
+        "a b", "a", "b", "a c", "a", "c", "a", "b c", "a", "b c", "a b c",
+    ];
+    assert_eq!(sent, expected);
+    wait_for("what was counted", || {
+        let written = counters.written();
+        (written.windows, written.dropped) == (9, 4)
+    });
+    writers.finish();
 }

@@ -11,6 +11,7 @@ use crate::counters::Counters;
 use crate::log_line::{Level, Log, LogLine};
 use crate::parts::{Parts, Refusal};
 use crate::receiver::{Receiver, Verdict};
+use crate::refused_series::RefusedSeries;
 use crate::spool::{Entry, READ_AGAIN, Spool, Unreadable};
 
 /// How long to wait after the first failure, and at most.
@@ -19,6 +20,12 @@ const LONGEST_BACK_OFF: Duration = Duration::from_secs(60);
 /// How long windows of a time to come wait at least and at most: the clock that is wrong may be the receiver's, and be set.
 const SHORTEST_ASIDE: Duration = Duration::from_secs(1);
 const LONGEST_ASIDE: Duration = Duration::from_secs(3600);
+/// How many files that were sent in part are remembered while others go first.
+const MAX_BEGUN: usize = 4;
+/// How often a receiver may fail with a file, with pauses up to [`LONGEST_BACK_OFF`], before its parts are tried.
+const MAX_FAILURES: u32 = 10;
+/// How long others go before a file then, if the receiver fails with all of it.
+const FAILED_ASIDE: Duration = Duration::from_secs(1800);
 /// How long what waits is still sent once the agent is to end; the rest is sent by the next one.
 const LAST_SECONDS: Duration = Duration::from_secs(5);
 /// How often a thread that waits looks whether it is to end.
@@ -46,7 +53,9 @@ impl Sender {
             log,
             is_ending: Arc::clone(&is_ending),
             is_failing: false,
-            progress: None,
+            begun: Vec::new(),
+            refused: RefusedSeries::default(),
+            failures: (0, 0),
             unreadable_said: None,
         };
         Self {
@@ -75,8 +84,11 @@ struct Sending {
     log: Log,
     is_ending: Arc<AtomicBool>,
     is_failing: bool,
-    /// Of the file that is sent, where some of its parts are there and others have to wait.
-    progress: Option<Progress>,
+    /// Of files some of whose parts are there, and others have to wait.
+    begun: Vec<Progress>,
+    refused: RefusedSeries,
+    /// The file that the receiver failed with, and how often.
+    failures: (u64, u32),
     /// When it was said that a file can't be read.
     unreadable_said: Option<Instant>,
 }
@@ -86,6 +98,8 @@ struct Progress {
     number: u64,
     parts: Parts,
     taken: Appended,
+    /// What the receiver said of a part that it failed with, if it is not waited for.
+    failed: Option<String>,
 }
 
 /// What became of a file.
@@ -97,6 +111,11 @@ enum Sent {
     },
     /// It has to be tried again, as in [`Verdict::Later`].
     Later {
+        why: String,
+        after: Option<Duration>,
+    },
+    /// The receiver failed with it, as in [`Verdict::Failed`].
+    Failed {
         why: String,
         after: Option<Duration>,
     },
@@ -146,7 +165,11 @@ impl Sending {
                     self.counters.retries.fetch_add(1, Ordering::Relaxed);
                     back_off = FIRST_BACK_OFF;
                 }
-                Sent::Later { why, after } => {
+                Sent::Failed { why, .. } if self.has_failed_too_often(entry) => {
+                    self.set_aside_failed(entry, &why);
+                    back_off = FIRST_BACK_OFF;
+                }
+                Sent::Later { why, after } | Sent::Failed { why, after } => {
                     let wait = after.map_or(back_off, |it| it.clamp(back_off, LONGEST_BACK_OFF));
                     self.say_later(&why, wait);
                     self.rest(wait);
@@ -158,23 +181,15 @@ impl Sending {
 
     /// Sends a file, in parts if it is refused as a whole.
     fn send(&mut self, entry: Entry, bytes: &[u8]) -> Sent {
-        let begun = self.progress.take();
-        let mut progress = match begun.filter(|it| it.number == entry.number) {
-            Some(progress) => progress,
-            None => match batch_from_bytes(bytes) {
-                Ok(batch) => Progress {
-                    number: entry.number,
-                    parts: Parts::of(batch),
+        self.receiver.begin(entry.number);
+        let mut progress = match self.begin(entry, bytes) {
+            Ok(progress) => progress,
+            Err(refusal) => {
+                return Sent::Settled {
                     taken: Appended::default(),
-                },
-                Err(error) => {
-                    let refusal = Refusal::of_unknown(entry.windows, error.to_string());
-                    return Sent::Settled {
-                        taken: Appended::default(),
-                        refusals: vec![refusal],
-                    };
-                }
-            },
+                    refusals: vec![refusal],
+                };
+            }
         };
         while let Some(part) = progress.parts.next() {
             let windows = part.windows.len() as u64;
@@ -192,19 +207,103 @@ impl Sending {
                     true => progress.parts.drop_windows(windows, why),
                     false => progress.parts.refuse(why),
                 },
-                // What it has of parts is not sent again: not every receiver would know it.
+                Verdict::Failed { why, .. } if self.is_at_fault(entry, &progress) => {
+                    progress.failed = Some(why.clone());
+                    progress.parts.refuse(why);
+                }
+                Verdict::Failed { why, after } => {
+                    self.keep(progress);
+                    return Sent::Failed { why, after };
+                }
                 Verdict::Later { why, after } => {
-                    self.progress = Some(progress).filter(|it| it.parts.is_split());
+                    self.keep(progress);
                     return Sent::Later { why, after };
                 }
-                // Others go first, and this one from its beginning then.
-                Verdict::TooEarly { why, after } => return Sent::TooEarly { why, after },
+                // Others go first.
+                Verdict::TooEarly { why, after } => {
+                    self.keep(progress);
+                    return Sent::TooEarly { why, after };
+                }
             }
+        }
+        self.sent(progress)
+    }
+
+    /// What is left of a file that was begun, or all of it.
+    fn begin(&mut self, entry: Entry, bytes: &[u8]) -> Result<Progress, Refusal> {
+        let is_of_file = |it: &Progress| it.number == entry.number;
+        let at = self.begun.iter().position(is_of_file);
+        if let Some(at) = at {
+            return Ok(self.begun.remove(at));
+        }
+        let batch = batch_from_bytes(bytes);
+        let batch = batch.map_err(|error| Refusal::of_unknown(entry.windows, error.to_string()))?;
+        let (batch, doubtful) = self.refused.split_off(batch, Instant::now());
+        Ok(Progress {
+            number: entry.number,
+            parts: Parts::and_doubtful(batch, doubtful),
+            taken: Appended::default(),
+            failed: None,
+        })
+    }
+
+    /// What the receiver has of parts is not sent again: not every one would know it.
+    fn keep(&mut self, progress: Progress) {
+        if progress.parts.is_split() {
+            self.begun.truncate(MAX_BEGUN - 1);
+            self.begun.insert(0, progress);
+        }
+    }
+
+    /// Whether the part that the receiver failed with is taken to be the reason: of series that were refused lately, or after
+    /// many tries of the whole.
+    fn is_at_fault(&self, entry: Entry, progress: &Progress) -> bool {
+        let is_tried = self.failures == (entry.number, MAX_FAILURES);
+        !self.receiver.finds_refused() && (is_tried || progress.parts.is_next_doubtful())
+    }
+
+    /// What became of a file all of whose parts were tried.
+    fn sent(&mut self, mut progress: Progress) -> Sent {
+        let is_none_taken = progress.taken == Appended::default();
+        if let Some(why) = progress.failed.filter(|_| is_none_taken) {
+            // It fails with everything: none of it is at fault.
+            return Sent::Failed { why, after: None };
+        }
+        let now = Instant::now();
+        for (series, is_alone) in progress.parts.take_refused_series() {
+            // Of several it is not known which; they are searched next time, but where the receiver takes nothing at all.
+            if is_alone || is_none_taken {
+                self.refused.remember(&series, now);
+            }
+        }
+        for series in progress.parts.series_taken_again() {
+            self.refused.forget(series);
         }
         Sent::Settled {
             taken: progress.taken,
             refusals: progress.parts.into_refusals(),
         }
+    }
+
+    /// Counts that the receiver failed with a file, and with its parts at last.
+    fn has_failed_too_often(&mut self, entry: Entry) -> bool {
+        let (number, failures) = self.failures;
+        let failures = match number == entry.number {
+            true => failures + 1,
+            false => 1,
+        };
+        self.failures = (entry.number, failures);
+        failures > MAX_FAILURES
+    }
+
+    fn set_aside_failed(&mut self, entry: Entry, why: &str) {
+        self.failures = (entry.number, 0);
+        self.spool.set_aside(entry, FAILED_ASIDE);
+        self.counters.retries.fetch_add(1, Ordering::Relaxed);
+        let line = LogLine::new(Level::Warn, "windows set aside, trying others")
+            .with("windows", entry.windows)
+            .with("after_s", FAILED_ASIDE.as_secs());
+        (self.log)(&line.with("why", why));
     }
 
     fn settle(&mut self, entry: Entry, taken: &Appended, refusals: &[Refusal]) {
@@ -287,6 +386,7 @@ mod tests {
     use nodespy_store::{Batch, Series, Window, batch_to_bytes};
 
     use super::*;
+    use crate::bad_days::batch;
     use crate::spool::tests::make_unreadable;
 
     /// Answers as it is told to, and remembers when the windows that it was sent start.
@@ -393,6 +493,72 @@ mod tests {
         let lines = lines.lock().unwrap();
         assert_eq!(lines.len(), 1, "{lines:?}");
         assert!(lines[0].contains("waiting windows not read"), "{lines:?}");
+    }
+
+    /// What became of a file of these windows after the receiver has failed with it so often.
+    fn sent_after(failures: u32, verdicts: Vec<Verdict>) -> (Sent, Vec<u64>) {
+        let folder = tempfile::tempdir().unwrap();
+        let spool = Spool::open(folder.path(), 1 << 20).unwrap();
+        let series = |number: u32| Series {
+            service: format!("service-{number}"),
+            ..batch(0).series[0].clone()
+        };
+        let windows = [(0, 0, 7), (1, 10, 7), (2, 20, 7), (3, 30, 7)];
+        let four = Batch::counted((0..4).map(series).collect(), &windows);
+        spool.push(&batch_to_bytes(&four), 4).unwrap();
+        let (entry, bytes) = spool.oldest().unwrap().unwrap();
+        let sent = Arc::new(Mutex::new(Vec::new()));
+        let mut sending = Sending {
+            spool: Arc::new(spool),
+            receiver: Box::new(Scripted {
+                verdicts,
+                sent: Arc::clone(&sent),
+            }),
+            counters: Arc::default(),
+            log: Arc::new(|_: &LogLine| {}),
+            is_ending: Arc::default(),
+            is_failing: false,
+            begun: Vec::new(),
+            refused: RefusedSeries::default(),
+            failures: (0, failures),
+            unreadable_said: None,
+        };
+        let became = sending.send(entry, &bytes);
+        let is_failed = matches!(became, Sent::Failed { .. });
+        let is_too_often = is_failed && sending.has_failed_too_often(entry);
+        assert_eq!(is_too_often, is_failed && failures >= MAX_FAILURES);
+        let starts = sent.lock().unwrap().clone();
+        (became, starts)
+    }
+
+    /// As where what the server has of one process is damaged.
+    #[test]
+    fn a_window_that_a_receiver_always_fails_with_costs_no_other() {
+        let failed = || Verdict::Failed {
+            why: "500".to_owned(),
+            after: None,
+        };
+        let (became, sent) = sent_after(MAX_FAILURES - 1, vec![failed()]);
+        assert!(matches!(became, Sent::Failed { .. }));
+        assert_eq!(sent, [0]);
+        let taken = || {
+            Verdict::Taken(Appended {
+                windows: 1,
+                ..Appended::default()
+            })
+        };
+        // All four, two, the first, the second, the other two.
+        let verdicts = vec![failed(), failed(), taken(), failed()];
+        let (became, sent) = sent_after(MAX_FAILURES, verdicts);
+        let Sent::Settled { taken, refusals } = became else {
+            panic!("three are there")
+        };
+        assert_eq!((taken.windows, &sent[..]), (3, &[0, 0, 0, 10, 20][..]));
+        assert!(refusals.len() == 1 && refusals[0].windows == 1 && refusals[0].why == "500");
+        // It fails with each: nothing is given up.
+        let (became, sent) = sent_after(MAX_FAILURES, (0..7).map(|_| failed()).collect());
+        assert!(matches!(became, Sent::Failed { .. }));
+        assert_eq!(sent.len(), 7);
     }
 
     #[test]
