@@ -17,7 +17,7 @@ use crate::parts::Parts;
 use crate::sender::Sender;
 use crate::window_times::WindowTimes;
 
-/// Batches that wait: five minutes of them.
+/// Batches that wait: five minutes of them, or half of that where requests are counted, which come in batches of their own.
 const QUEUE: usize = 30;
 /// How often a destination is looked after where nothing comes.
 const UPKEEP: Duration = Duration::from_secs(300);
@@ -110,13 +110,14 @@ impl Writer {
     /// Queues a batch, or drops it where too many wait.
     fn write(&self, batch: Batch) {
         let windows = batch.windows.len() as u64;
-        if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) =
-            self.queue.try_send(batch)
-        {
-            self.counters.drop_windows(windows);
-            let line = LogLine::new(Level::Error, "windows dropped").with("windows", windows);
-            (self.log)(&line.with("why", "the disk takes none"));
-        }
+        let why = match self.queue.try_send(batch) {
+            Ok(()) => return,
+            Err(TrySendError::Full(_)) => "too many wait to be written: is the disk full or slow?",
+            Err(TrySendError::Disconnected(_)) => "the thread that writes them has failed",
+        };
+        self.counters.drop_windows(windows);
+        let line = LogLine::new(Level::Error, "windows dropped").with("windows", windows);
+        (self.log)(&line.with("why", why));
     }
 
     fn finish(self) -> Option<Sender> {
@@ -202,4 +203,35 @@ pub(crate) fn written(counters: &[(String, Arc<Counters>)]) -> Vec<(String, Writ
     counters
         .map(|(name, counters)| (name.clone(), counters.written()))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bad_days::batch;
+    use crate::spool::Spool;
+    use crate::test_receiver::{client, wait_for};
+
+    /// A queue is full where the disk is slow, and has no reader any more where writing has panicked.
+    #[test]
+    fn what_is_dropped_says_why() {
+        let lines: Arc<Mutex<Vec<String>>> = Arc::default();
+        let seen = Arc::clone(&lines);
+        let log: Log = Arc::new(move |line: &LogLine| seen.lock().unwrap().push(line.to_string()));
+        let folder = tempfile::tempdir().unwrap();
+        let spool = Spool::open(folder.path(), 1 << 20).unwrap();
+        let destination = Destination::server(client("http://127.0.0.1:1"), spool);
+        let mut writer = Writer::start(destination, Arc::default(), &log, || {});
+        let (full, waiting) = sync_channel(1);
+        full.try_send(batch(0)).unwrap();
+        writer.queue = full;
+        wait_for("a writer without a queue", || writer.thread.is_finished());
+        writer.write(batch(10));
+        drop(waiting);
+        writer.write(batch(20));
+        assert_eq!(writer.counters.written().dropped, 2);
+        let lines = lines.lock().unwrap();
+        let lines: Vec<&String> = lines.iter().filter(|it| it.contains("dropped")).collect();
+        assert!(lines[0].contains("disk full or slow") && lines[1].contains("has failed"));
+    }
 }
