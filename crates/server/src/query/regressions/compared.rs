@@ -19,25 +19,38 @@ pub(super) fn together(pair: &Pair, warm_up: u64) -> [Range<UnixSeconds>; 2] {
     [both.clone(), both]
 }
 
-/// One version after the other, and how the times were matched: the same hours a week before or else a day before, if the earlier
-/// version ran then, so that what changes with the hour is in both; otherwise right before the deployment.
+/// One version after the other, and how the times were matched: the same hours before, or else right before the deployment.
 pub(super) fn one_after_the_other(
     pair: &Pair,
     horizon: u64,
 ) -> ([Range<UnixSeconds>; 2], &'static str) {
-    let after = pair.first..pair.ended[1].min(pair.first + horizon);
-    for (days, how) in [
+    same_hours(pair, horizon).unwrap_or_else(|| {
+        let before = pair.first.saturating_sub(horizon)..pair.first.min(pair.ended[0]);
+        ([before, since(pair, horizon)], "the hours before")
+    })
+}
+
+/// The same hours a week before or else a day before, if the earlier version ran then, so that what changes with the hour is in both.
+pub(super) fn same_hours(
+    pair: &Pair,
+    horizon: u64,
+) -> Option<([Range<UnixSeconds>; 2], &'static str)> {
+    let after = since(pair, horizon);
+    let days = [
         (7, "the same hours a week before"),
         (1, "the same hours of the day before"),
-    ] {
+    ];
+    days.into_iter().find_map(|(days, how)| {
         let earlier = |time: UnixSeconds| time.saturating_sub(days * DAY);
         let before = earlier(after.start)..earlier(after.end);
-        if before.end <= pair.first && is_known(pair, &before) {
-            return ([before, after], how);
-        }
-    }
-    let before = pair.first.saturating_sub(horizon)..pair.first.min(pair.ended[0]);
-    ([before, after], "the hours before")
+        let is_usable = before.end <= pair.first && is_known(pair, &before);
+        is_usable.then(|| ([before, after.clone()], how))
+    })
+}
+
+/// What is compared of the later version.
+fn since(pair: &Pair, horizon: u64) -> Range<UnixSeconds> {
+    pair.first..pair.ended[1].min(pair.first + horizon)
 }
 
 /// Whether the earlier version ran in nearly all of a range.

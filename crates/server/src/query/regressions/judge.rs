@@ -14,7 +14,7 @@ use super::super::marks::PROCESS;
 use super::super::requests::{Charged, cost_of_request, divide_by_requests};
 use super::super::size_factors::level_out;
 use super::super::{INSTANCE, QueryError};
-use super::compared::{lately, one_after_the_other, together};
+use super::compared::{lately, one_after_the_other, same_hours, together};
 use super::{Deployment, Exposure, Instance, Pair, RegressionOptions, RequestCost, Slower};
 
 /// More runs than this a side make no verdict surer, and a merge each.
@@ -33,6 +33,10 @@ pub(super) struct Judge<'a> {
 
 /// How far the middles of the two sides may be apart, as a part of the range that is compared, for them to have run at the same time.
 const MAX_APART: f64 = 0.1;
+
+/// Of two such sides, whatever drifts with the hours is a difference: of 20 quiet fleets it raised something in 8.
+const REPLACED_SLOWLY: &str = "instances were replaced one by one, so that those of the earlier version are mostly from the beginning of the time \
+     that both ran and those of the later from its end";
 
 /// One instance, as a run.
 struct Run {
@@ -58,22 +62,30 @@ impl Judge<'_> {
     pub(super) fn judge(&self, pair: &Pair) -> Result<Deployment, QueryError> {
         let mut compared = together(pair, self.options.warm_up);
         let mut sides = self.sides(pair, &compared)?;
-        let is_concurrent = is_enough(&sides);
+        let is_apart = is_enough(&sides) && is_apart(&sides, &compared[0]);
+        let is_concurrent = is_enough(&sides) && !is_apart;
         let mut remarks = Vec::new();
-        let is_apart = is_concurrent && is_apart(&sides, &compared[0]);
-        if is_apart {
-            remarks.push(
-                "instances were replaced one by one: those of the earlier version are mostly from the beginning of the time that is compared, \
-                 those of the later from its end, so what else changed meanwhile is in it"
-                    .to_owned(),
-            );
-        }
         if !is_concurrent {
-            let how;
-            (compared, how) = one_after_the_other(pair, self.options.horizon);
+            let (why, matched) = match is_apart {
+                true => (REPLACED_SLOWLY, same_hours(pair, self.options.horizon)),
+                false => (
+                    "the versions did not run at the same time long enough",
+                    Some(one_after_the_other(pair, self.options.horizon)),
+                ),
+            };
+            let Some((times, how)) = matched else {
+                return Ok(Deployment {
+                    instances: sides.each_ref().map(Vec::len),
+                    remarks: vec![format!(
+                        "no verdict: {why}, and the earlier one did not run at the same hours of the day before"
+                    )],
+                    ..self.deployment(pair)
+                });
+            };
+            compared = times;
             sides = self.sides(pair, &compared)?;
             remarks.push(format!(
-                "the versions did not run at the same time long enough: compared with {how}, so what else changed since is in it"
+                "{why}: compared with {how}, so what else changed since is in it"
             ));
         }
         let mut deployment = Deployment {
@@ -87,7 +99,7 @@ impl Judge<'_> {
             deployment.remarks = vec![too_few(&sides, self.options)];
             return Ok(deployment);
         }
-        match self.fill_in(&mut deployment, sides, pair, is_concurrent && !is_apart) {
+        match self.fill_in(&mut deployment, sides, pair) {
             // Two programs of one name, for instance. Other deployments can be judged all the same.
             Err(QueryError::Compare(why)) => {
                 deployment.remarks = vec![format!("no verdict: {why}")]
@@ -124,13 +136,12 @@ impl Judge<'_> {
         }
     }
 
-    /// Says what is slower, and whether that can be sure.
+    /// Says what is slower.
     fn fill_in(
         &self,
         deployment: &mut Deployment,
         mut sides: Sides,
         pair: &Pair,
-        can_be_sure: bool,
     ) -> Result<(), QueryError> {
         let by_requests = self.compare_by_requests(&mut sides)?;
         deployment.request = by_requests.as_ref().map(|(_, request)| *request);
@@ -160,7 +171,7 @@ impl Judge<'_> {
         let recent = self.recently(pair, deployment)?;
         for mut change in slower {
             // Before and after are other hours: that is never sure.
-            if !can_be_sure {
+            if !deployment.is_concurrent {
                 change.own.verdict = Verdict::LikelySlower;
             }
             let mut seen = deployment.compared[1].clone();
