@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The eBPF programs, built from their sources: crates/capture/bpf/walk.bpf.c into two objects and one_in.bpf.c into one. They
+# The eBPF programs, built from their sources: crates/capture/bpf/walk.bpf.c into three objects and one_in.bpf.c into one. They
 # are committed, so that nobody needs clang to build nodespy.
 #
 #   tools/bpf.sh build    writes them
@@ -22,7 +22,8 @@ build() { # FOLDER
     (
         cd "$source"
         clang "${flags[@]}" -c walk.bpf.c -o "$1/walk.bpf.o"
-        clang "${flags[@]}" -DNO_BPF_LOOP -c walk.bpf.c -o "$1/walk-5.8.bpf.o"
+        clang "${flags[@]}" -DNO_BPF_LOOP -c walk.bpf.c -o "$1/walk-5.15.bpf.o"
+        clang "${flags[@]}" -DNO_BPF_LOOP -DNO_TASK_REGISTERS -c walk.bpf.c -o "$1/walk-5.8.bpf.o"
         clang "${flags[@]}" -c one_in.bpf.c -o "$1/one_in.bpf.o"
     )
     llvm-strip -g "$1"/*.bpf.o
@@ -35,7 +36,7 @@ fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 build "$folder"
-for object in walk.bpf.o walk-5.8.bpf.o one_in.bpf.o; do
+for object in walk.bpf.o walk-5.15.bpf.o walk-5.8.bpf.o one_in.bpf.o; do
     if ! cmp -s "$folder/$object" "$source/$object"; then
         printf 'tools/bpf.sh: %s is not what its source gives: tools/bpf.sh build\n' "$object" >&2
         exit 1

@@ -1,5 +1,4 @@
-//! Builds the eBPF program's source a second time, for user space: `bpf/reader.c`. And packs the program: 215 KB in the binary
-//! would be 51.
+//! Builds the eBPF program's source a second time, for user space: `bpf/reader.c`. And packs the programs to a quarter.
 
 use std::io::Write;
 use std::path::Path;
@@ -14,7 +13,7 @@ fn main() {
     cc::Build::new()
         .file("bpf/reader.c")
         .compile("nodespy_reader");
-    for file in ["walk.bpf.o", "walk-5.8.bpf.o"] {
+    for file in ["walk.bpf.o", "walk-5.15.bpf.o", "walk-5.8.bpf.o"] {
         pack(file);
     }
 }

@@ -94,7 +94,7 @@ int walk(struct bpf_perf_event_data *context)
         return 0;
     if (!s || !wanted)
         return 1;
-#ifdef NO_BPF_LOOP
+#ifdef NO_TASK_REGISTERS
     // Before Linux 5.15 the registers of user space are not to be had while the kernel runs.
     const struct pt_regs *registers = (void *)&context->regs;
     if (!(registers->cs & 3))

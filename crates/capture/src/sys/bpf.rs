@@ -14,10 +14,22 @@ use super::checked;
 use super::perf_event::PerfEvent;
 use super::pid_bits::PidBits;
 
-/// For Linux 5.17 and later, as build.rs has packed it.
-static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/walk.bpf.o"));
-/// The same without `bpf_loop` and the registers of user space in kernel mode: Linux 5.8 and later.
-static OBJECT_5_8: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/walk-5.8.bpf.o"));
+/// The program by the Linux that it needs, as build.rs has packed it: the newest first. Before 5.17 there is no `bpf_loop`, and
+/// before 5.15 samples in kernel mode don't have the registers of user space.
+static OBJECTS: [(&str, &[u8]); 3] = [
+    (
+        "5.17",
+        include_bytes!(concat!(env!("OUT_DIR"), "/walk.bpf.o")),
+    ),
+    (
+        "5.15",
+        include_bytes!(concat!(env!("OUT_DIR"), "/walk-5.15.bpf.o")),
+    ),
+    (
+        "5.8",
+        include_bytes!(concat!(env!("OUT_DIR"), "/walk-5.8.bpf.o")),
+    ),
+];
 
 /// The program, loaded. It ends with the events it is attached to, or with this.
 #[derive(Debug)]
@@ -52,16 +64,23 @@ impl WalkProgram {
     }
 
     fn load_for(options: ProgramOptions, words: u32) -> Result<Self, String> {
-        let newer = match std::env::var_os("NODESPY_OLD_EBPF") {
-            Some(_) => Err("NODESPY_OLD_EBPF is set".to_owned()),
-            None => Self::load_object(OBJECT, words, options),
-        };
-        let mut program = newer.or_else(|why| {
-            log::debug!("the program for Linux 5.17 is not used: {why}");
-            Self::load_object(OBJECT_5_8, words, options)
-        })?;
-        program.set("options", options)?;
-        Ok(program)
+        // Tests try the older ones on a newer kernel.
+        let wanted = std::env::var("NODESPY_OLD_EBPF").ok();
+        let is_wanted = |linux: &str| wanted.as_deref().is_none_or(|wanted| wanted == linux);
+        let mut refused = "NODESPY_OLD_EBPF names no program".to_owned();
+        for (linux, object) in OBJECTS.iter().filter(|(linux, _)| is_wanted(linux)) {
+            match Self::load_object(object, words, options) {
+                Ok(mut program) => {
+                    program.set("options", options)?;
+                    return Ok(program);
+                }
+                Err(why) => {
+                    log::debug!("the program for Linux {linux} is not used: {why}");
+                    refused = why;
+                }
+            }
+        }
+        Err(refused)
     }
 
     fn load_object(packed: &[u8], words: u32, options: ProgramOptions) -> Result<Self, String> {

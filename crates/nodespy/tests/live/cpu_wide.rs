@@ -66,7 +66,7 @@ fn events_of_cpus_and_of_threads_agree() {
     let started = [
         &[(CHOICE, "threads")][..],
         &[(CHOICE, "cpus")],
-        &[(CHOICE, "cpus"), ("NODESPY_OLD_EBPF", "1")],
+        &[(CHOICE, "cpus"), ("NODESPY_OLD_EBPF", "5.8")],
     ]
     .map(|environment| {
         let output = scratch.file(&format!("{}-{}.nspy", environment.len(), environment[0].1));
