@@ -7,6 +7,11 @@ use nodespy_inspector::InspectorError;
 use crate::sys::files::effective_uid;
 use crate::target::proc;
 
+/// What nodespy's file takes to record every process without root, as `setcap` has it: all of it, because that takes away what it
+/// does not name.
+pub const FILE_CAPABILITIES: &str =
+    "cap_perfmon,cap_bpf,cap_sys_ptrace,cap_dac_read_search,cap_syslog,cap_ipc_lock+ep";
+
 /// Why a capture could not start or go on.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -173,8 +178,7 @@ pub fn explain_refusal(pid: u32, source: io::Error) -> CaptureError {
                 .map_or_else(|_| "nodespy".to_owned(), |path| path.display().to_string());
             format!(
                 "pid {pid} belongs to uid {} and nodespy runs as uid {me}: run it as root or as \
-                 that user, or once: sudo setcap \
-                 cap_perfmon,cap_sys_ptrace,cap_dac_read_search+ep {program} \
+                 that user, or once: sudo setcap {FILE_CAPABILITIES} {program} \
                  (lowering perf_event_paranoid does not help)",
                 status.uid
             )

@@ -28,7 +28,7 @@ pub mod target;
 #[cfg(test)]
 mod testing;
 
-pub use error::{CaptureError, explain_refusal, with_causes};
+pub use error::{CaptureError, FILE_CAPABILITIES, explain_refusal, with_causes};
 pub use exact_waits::WaitWatch;
 pub use gc_pauses::{GcPlaces, GcWatch};
 pub use list::{NodeProcess, Way, list_node_processes};

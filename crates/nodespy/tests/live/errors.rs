@@ -198,7 +198,7 @@ fn a_process_of_another_user_ends_with_3_and_what_to_type() {
     );
     outcome.expect_code(3).expect_stderr(&[
         &format!("pid {} belongs to uid 0", target.pid()),
-        "setcap cap_perfmon,cap_sys_ptrace,cap_dac_read_search+ep",
+        "setcap cap_perfmon,cap_bpf,cap_sys_ptrace,cap_dac_read_search,cap_syslog,cap_ipc_lock+ep",
         "perf_event_paranoid does not help",
     ]);
 }

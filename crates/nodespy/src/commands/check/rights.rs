@@ -1,6 +1,7 @@
 //! What this user may do on this machine, and what would change it. Established by experiment on
 //! Linux 6.18, one right at a time: some common advice turned out to be wrong.
 
+use nodespy_capture::FILE_CAPABILITIES;
 use nodespy_capture::engines::{Finding, Verdict};
 use nodespy_capture::target::proc::{
     self, CAP_DAC_READ_SEARCH, CAP_PERFMON, CAP_SYS_PTRACE, CAP_SYSLOG, Status,
@@ -79,10 +80,7 @@ fn user(own: &Status) -> Finding {
             own.uid,
             words.join(", ")
         ),
-        Some(format!(
-            "sudo setcap cap_perfmon,cap_bpf,cap_sys_ptrace,cap_dac_read_search,cap_syslog,cap_ipc_lock+ep {}",
-            program()
-        )),
+        Some(format!("sudo setcap {FILE_CAPABILITIES} {}", program())),
     )
 }
 

@@ -7,6 +7,7 @@ use std::io;
 use std::path::Path;
 
 use super::PROBE;
+use crate::FILE_CAPABILITIES;
 use crate::engines::perf_events::{WALKED_STACK_BYTES, cpu_wide};
 use crate::engines::{Finding, Verdict};
 use crate::sys::bpf::{CopiedAtSample, NOT_VERIFIED, ProgramOptions, WalkProgram};
@@ -223,10 +224,8 @@ fn missing_rights(machine: &Machine) -> Option<Cause> {
                 "start the container with {user}--cap-add BPF --cap-add PERFMON, or add CAP_BPF and CAP_PERFMON \
                  to AmbientCapabilities= and CapabilityBoundingSet= of the systemd unit"
             ),
-            // All of them: setcap takes away what it does not name.
             false => format!(
-                "sudo setcap cap_perfmon,cap_bpf,cap_sys_ptrace,cap_dac_read_search,cap_syslog,cap_ipc_lock+ep {} (or run it \
-                 as root)",
+                "sudo setcap {FILE_CAPABILITIES} {} (or run it as root)",
                 machine.program
             ),
         },
