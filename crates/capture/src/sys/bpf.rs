@@ -14,22 +14,35 @@ use super::checked;
 use super::perf_event::PerfEvent;
 use super::pid_bits::PidBits;
 
-/// The program by the Linux that it needs, as build.rs has packed it: the newest first. Before 5.17 there is no `bpf_loop`, and
-/// before 5.15 samples in kernel mode don't have the registers of user space.
-static OBJECTS: [(&str, &[u8]); 3] = [
-    (
-        "5.17",
-        include_bytes!(concat!(env!("OUT_DIR"), "/walk.bpf.o")),
-    ),
-    (
-        "5.15",
-        include_bytes!(concat!(env!("OUT_DIR"), "/walk-5.15.bpf.o")),
-    ),
-    (
-        "5.8",
-        include_bytes!(concat!(env!("OUT_DIR"), "/walk-5.8.bpf.o")),
-    ),
-];
+/// The objects of the program, as build.rs has packed them in turns.
+static PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/walk.packed"));
+include!(concat!(env!("OUT_DIR"), "/walk.rs"));
+
+/// The Linux that each object needs, the newest first. Before 5.17 there is no `bpf_loop`, and before 5.15 samples in kernel mode
+/// don't have the registers of user space.
+const LINUX: [&str; LENGTHS.len()] = ["5.17", "5.15", "5.8"];
+
+/// The object for [`LINUX`] of that index.
+fn unpacked(wanted: usize) -> Vec<u8> {
+    let mut packed = DeflateDecoder::new(PACKED);
+    let mut object = Vec::with_capacity(LENGTHS[wanted]);
+    let mut turn = Vec::with_capacity(TURN);
+    let mut left = LENGTHS;
+    while object.len() < LENGTHS[wanted] {
+        for (index, left) in left.iter_mut().enumerate() {
+            let bytes = TURN.min(*left);
+            turn.resize(bytes, 0);
+            packed
+                .read_exact(&mut turn)
+                .expect("build.rs has packed it");
+            *left -= bytes;
+            if index == wanted {
+                object.extend_from_slice(&turn);
+            }
+        }
+    }
+    object
+}
 
 /// The program, loaded. It ends with the events it is attached to, or with this.
 #[derive(Debug)]
@@ -68,8 +81,12 @@ impl WalkProgram {
         let wanted = std::env::var("NODESPY_OLD_EBPF").ok();
         let is_wanted = |linux: &str| wanted.as_deref().is_none_or(|wanted| wanted == linux);
         let mut refused = "NODESPY_OLD_EBPF names no program".to_owned();
-        for (linux, object) in OBJECTS.iter().filter(|(linux, _)| is_wanted(linux)) {
-            match Self::load_object(object, words, options) {
+        for (index, linux) in LINUX
+            .iter()
+            .enumerate()
+            .filter(|(_, linux)| is_wanted(linux))
+        {
+            match Self::load_object(&unpacked(index), words, options) {
                 Ok(mut program) => {
                     program.set("options", options)?;
                     return Ok(program);
@@ -83,16 +100,12 @@ impl WalkProgram {
         Err(refused)
     }
 
-    fn load_object(packed: &[u8], words: u32, options: ProgramOptions) -> Result<Self, String> {
-        let mut object = Vec::new();
-        DeflateDecoder::new(packed)
-            .read_to_end(&mut object)
-            .expect("build.rs has packed it");
+    fn load_object(object: &[u8], words: u32, options: ProgramOptions) -> Result<Self, String> {
         // No type of the kernel is looked into, so its own BTF is not needed.
         let mut program = EbpfLoader::new()
             .map_max_entries("scratches", possible_cpus()?)
             .map_max_entries("others", words)
-            .load(&object)
+            .load(object)
             .map_err(|error| deepest(&error))?;
         let walk = program
             .program_mut("walk")
@@ -383,6 +396,18 @@ pub(super) fn deepest(error: &dyn std::error::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_object_is_unpacked_as_it_was_built() {
+        let built: [&[u8]; 3] = [
+            include_bytes!("../../bpf/walk.bpf.o"),
+            include_bytes!("../../bpf/walk-5.15.bpf.o"),
+            include_bytes!("../../bpf/walk-5.8.bpf.o"),
+        ];
+        for (index, built) in built.into_iter().enumerate() {
+            assert!(unpacked(index) == built, "{}", LINUX[index]);
+        }
+    }
 
     #[test]
     fn cpus_are_counted_up_to_the_highest_number() {

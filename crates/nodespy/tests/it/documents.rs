@@ -137,6 +137,13 @@ fn arguments(line: &str) -> Option<Vec<String>> {
     {
         return None;
     }
+    // These two end before anything else is looked at.
+    if words
+        .iter()
+        .any(|word| ["--help", "--version"].contains(&word.as_str()))
+    {
+        return None;
+    }
     for word in &mut words {
         if ["PID", "1234"].contains(&word.as_str()) {
             *word = NO_PID.to_owned();

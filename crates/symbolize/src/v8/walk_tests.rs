@@ -9,7 +9,7 @@ use super::{SampleView, V8};
 use crate::address_map::ImageId;
 use crate::copied::{Chunks, CopiedMemory};
 use crate::frame::{CodeAddress, FrameSlots, Identified, Unwound};
-use crate::x86_64::{is_data_address, v8 as registers};
+use crate::x86_64::{is_data_address, is_return, v8 as registers};
 
 const STACK: u64 = 0x7fff_0000;
 /// A builtin, which lies in the binary.
@@ -405,7 +405,8 @@ fn code_at_the_leaf_that_took_the_place_of_another_is_not_called_by_it() {
         [called, called]
     );
     stack.frames[0].code = at(0x80);
-    program.memory.put_bytes(code + 0x8f, &[0xc3]);
+    let return_byte = (0..=u8::MAX).find(|byte| is_return(*byte)).unwrap();
+    program.memory.put_bytes(code + 0x8f, &[return_byte]);
     assert_eq!(
         names_with_and_without(&program, &stack, old.function),
         [called, called]
