@@ -30,10 +30,36 @@ pub(super) fn start(service: &str, version: &str, function: &str) -> Running {
 
 /// The same with its files in a folder of the caller's.
 pub(super) fn start_in(folder: Scratch, service: &str, version: &str, function: &str) -> Running {
+    start_on(USUAL_NODE, folder, service, version, function, "")
+}
+
+/// The same on a version of Node, with something done at first.
+fn start_on(
+    version_of_node: &str,
+    folder: Scratch,
+    service: &str,
+    version: &str,
+    function: &str,
+    first: &str,
+) -> Running {
+    let path = write_service(&folder, service, version, function, first);
+    let mut command = Command::new(node(version_of_node).unwrap());
+    command.arg(path);
+    Running::in_folder(command, folder)
+}
+
+/// Writes the files of a service, and says what to start.
+fn write_service(
+    folder: &Scratch,
+    service: &str,
+    version: &str,
+    function: &str,
+    first: &str,
+) -> PathBuf {
     let package = format!("{{\"name\":\"{service}\",\"version\":\"{version}\"}}");
     fs::write(folder.path().join("package.json"), package).unwrap();
     let script = format!(
-        "function {function}() {{ const end = Date.now() + 50; let sum = 0;\n\
+        "{first}\nfunction {function}() {{ const end = Date.now() + 50; let sum = 0;\n\
          while (Date.now() < end) for (let i = 0; i < 1e4; i++) sum += Math.sqrt(i); return sum; }}\n\
          function turn() {{ {function}(); setImmediate(turn); }}\n\
          turn(); console.log('ready');\n\
@@ -41,9 +67,7 @@ pub(super) fn start_in(folder: Scratch, service: &str, version: &str, function: 
     );
     let path = folder.path().join("app.js");
     fs::write(&path, script).unwrap();
-    let mut command = Command::new(node(USUAL_NODE).unwrap());
-    command.arg(path);
-    Running::in_folder(command, folder)
+    path
 }
 
 fn agent(store: &Path) -> Started {
@@ -253,4 +277,50 @@ fn an_agent_says_how_it_is() {
     assert!(value("process_cpu_seconds_total ") > 0.0, "{metrics}");
     let wide = ["agent", "--store", folder, "--listen", "0.0.0.0:0"];
     crate::run::run_nodespy(&wide).expect_code(2);
+}
+
+/// The pid is the same, and so is the parent: what runs is another service.
+#[test]
+fn a_process_that_executes_another_program_is_another_service() {
+    let Some(_live) = live() else { return };
+    let (scratch, later) = (Scratch::new(), Scratch::new());
+    let store = scratch.path().join("store");
+    let number = std::process::id();
+    let (first, second) = (format!("first-{number}"), format!("second-{number}"));
+    let script = write_service(&later, &second, "2.0.0", "packOrders", "");
+    let becomes = format!(
+        "process.on('SIGUSR2', () => process.execve(process.execPath, [process.execPath, '{}'], process.env));",
+        script.display()
+    );
+    let target = start_on(
+        "26",
+        Scratch::new(),
+        &first,
+        "1.0.0",
+        "parseOrders",
+        &becomes,
+    );
+
+    let agent = agent(&store);
+    let before = wait_for(&store, &first, "1.0.0");
+    crate::run::signal(target.pid(), "USR2");
+    let after = wait_for(&store, &second, "2.0.0");
+    agent.signal("TERM");
+    let outcome = agent.finish();
+    outcome.expect_code(0);
+    for span in [&before, &after] {
+        assert_eq!(span.labels.get("pid"), Some(&*target.pid_text()));
+    }
+    let store = SqliteStore::open(&file(&store), OpenMode::Read).unwrap();
+    for (span, function, other, most) in [
+        (&before, "parseOrders", "packOrders", 0.0),
+        // Samples of the same slice count for what the process is at its end.
+        (&after, "packOrders", "parseOrders", 1.0 - HOT),
+    ] {
+        let (own, others) = (share(&store, span, function), share(&store, span, other));
+        assert!(
+            own > HOT && others <= most,
+            "{own} and {others} of {span:?}\n{outcome}"
+        );
+    }
 }
