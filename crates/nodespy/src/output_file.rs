@@ -225,7 +225,7 @@ fn create_for(
     Ok((path, file))
 }
 
-/// Makes a file that of who called sudo, if somebody did.
+/// Gives a file to the user who called sudo, if any.
 pub(crate) fn give_to_sudo_caller(file: &File) -> io::Result<()> {
     give_to(file, sudo_caller())
 }
